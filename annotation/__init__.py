@@ -1,0 +1,1 @@
+"""People's labels: Label Studio, the sync, the queue, decisions. Blind to `training`."""

@@ -1,0 +1,1 @@
+"""SQL, one class a table: records in, records out."""

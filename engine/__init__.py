@@ -1,0 +1,1 @@
+"""Generation, verification and measurement: values in, values out. Never opens the store."""

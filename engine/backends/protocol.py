@@ -1,0 +1,56 @@
+"""What a generator backend is: prompts in, replies out, in order, nothing dropped."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from data.records import Question, VariantTypeKey
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a reply is drawn. `temperature` 0 is greedy; `max_new_tokens` bounds the reply."""
+
+    temperature: float = 0.8
+    top_p: float = 0.95
+    max_new_tokens: int = 256
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One candidate wanted: `distractor_questions` lend contexts to types that need foreign ones (reverse)."""
+
+    request_id: str
+    question: Question
+    variant_type: VariantTypeKey
+    seed: int
+    distractor_questions: tuple[Question, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A backend's answer to one request: raw text, or why there is none. Token counts are the backend's own."""
+
+    request_id: str
+    text: str
+    failure: Literal["", "unsupported", "error", "truncated"]
+    detail: str
+    prompt_tokens: int
+    generated_tokens: int
+
+
+class GeneratorBackend(Protocol):
+    """A way to write variants. `model` names model and version for the recipe."""
+
+    name: str
+    model: str
+
+    def supported_types(self) -> frozenset[VariantTypeKey]: ...
+
+    def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
+        """One reply a request, in the order of `requests`; a failed one is a Reply with `failure` set.
+
+        Raises:
+            BackendError: nothing can be generated at all (no model, no server).
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Ways to run a step over a table."""

@@ -1,0 +1,158 @@
+"""The run folder: the whole contract between the desk and a job, on this machine or another.
+
+    run.json        kind, settings, seeds, code version, hashes of the inputs (written by the desk, never changed)
+    inputs/*.parquet
+    events.jsonl    progress, metrics and messages, one JSON object a line, appended and flushed as they happen
+    log.txt         the job's stdout, stderr and logging
+    outputs/        what the job made; part files may stand there before the end
+    result.json     written last, by rename: its presence says that the job ended by itself
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data.errors import JobError
+
+ResultState = Literal["done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What `run.json` holds. `settings` is the job kind's own; `inputs` maps file name to SHA-256."""
+
+    run_id: str
+    kind: str
+    settings: Mapping[str, object]
+    seed: int
+    code_version: str
+    inputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What `result.json` holds. `error` is one line for a person, empty when done."""
+
+    state: ResultState
+    counts: Mapping[str, object]
+    error: str
+
+
+class RunFolder:
+    """Paths and safe reads and writes of one run folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.inputs = path / "inputs"
+        self.outputs = path / "outputs"
+        self.events = path / "events.jsonl"
+        self.log = path / "log.txt"
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        *,
+        run_id: str,
+        kind: str,
+        settings: Mapping[str, object],
+        seed: int,
+        code_version: str,
+        inputs: Mapping[str, pa.Table],
+    ) -> "RunFolder":
+        """Write inputs and `run.json` into a new folder.
+
+        Raises:
+            JobError: the folder exists already or cannot be written.
+        """
+        folder = cls(path)
+        try:
+            path.mkdir(parents=True)
+            folder.inputs.mkdir()
+            folder.outputs.mkdir()
+            hashes = {}
+            for name, table in inputs.items():
+                file = folder.inputs / f"{name}.parquet"
+                pq.write_table(table, file)
+                hashes[file.name] = file_sha256(file)
+            spec = RunSpec(run_id, kind, dict(settings), seed, code_version, hashes)
+            write_json(path / "run.json", {name: getattr(spec, name) for name in spec.__dataclass_fields__})
+        except OSError as exc:
+            raise JobError(f"run {run_id}: cannot write its folder {path}: {exc.strerror or exc}") from exc
+        return folder
+
+    def spec(self) -> RunSpec:
+        """Raises JobError when `run.json` is missing or not a run's."""
+        try:
+            return RunSpec(**json.loads((self.path / "run.json").read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as exc:
+            raise JobError(f"{self.path} is not a run folder: {exc}") from exc
+
+    def read_input(self, name: str) -> pa.Table:
+        return pq.read_table(self.inputs / f"{name}.parquet")
+
+    def write_output(self, name: str, table: pa.Table) -> Path:
+        """Write `outputs/NAME.parquet` by rename, so that a half-written file is never read."""
+        file = self.outputs / f"{name}.parquet"
+        temporary = file.with_suffix(".tmp")
+        pq.write_table(table, temporary)
+        os.replace(temporary, file)
+        return file
+
+    def read_output(self, name: str) -> pa.Table:
+        return pq.read_table(self.outputs / f"{name}.parquet")
+
+    def has_output(self, name: str) -> bool:
+        return (self.outputs / f"{name}.parquet").exists()
+
+    def finish(self, result: RunResult) -> None:
+        write_json(
+            self.path / "result.json", {"state": result.state, "counts": dict(result.counts), "error": result.error}
+        )
+
+    def clear_result(self) -> None:
+        """Before a resume: the outputs stay, the end is forgotten."""
+        (self.path / "result.json").unlink(missing_ok=True)
+
+    def result(self) -> RunResult | None:
+        """None while the job has not ended by itself."""
+        try:
+            return RunResult(**json.loads((self.path / "result.json").read_text("utf-8")))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as exc:
+            raise JobError(f"{self.path / 'result.json'} is damaged: {exc}") from exc
+
+    def read_events(self, offset: int = 0) -> Iterator[tuple[int, Mapping[str, object]]]:
+        """(offset after the line, event) from byte `offset` on; a cut last line waits for its rest."""
+        if not self.events.exists():
+            return
+        with self.events.open("rb") as lines:
+            lines.seek(offset)
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    return
+                offset += len(line)
+                yield offset, json.loads(line)
+
+
+def write_json(file: Path, value: object) -> None:
+    """By temporary file, fsync and rename."""
+    temporary = file.with_name(file.name + ".tmp")
+    with temporary.open("w", encoding="utf-8") as out:
+        json.dump(value, out, ensure_ascii=False, indent=2, sort_keys=True)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(temporary, file)
+
+
+def file_sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,0 +1,58 @@
+"""How a job speaks while it runs: progress, metrics, messages; and how it hears that it should stop."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from data.errors import JobCancelledError
+
+
+class Reporter:
+    """Appends to `events.jsonl`, one flushed line an event.
+
+    `progress` is also where a cancelled job stops: it raises JobCancelledError once `cancel` was called.
+    """
+
+    def __init__(self, events: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._out = events.open("a", encoding="utf-8")
+        self._now = now
+        self._cancelled = threading.Event()
+
+    def progress(self, done: int, total: int | None, message: str = "") -> None:
+        """Raises JobCancelledError when a person asked the job to stop."""
+        self._write({"kind": "progress", "done": done, "total": total, "message": message})
+        self.check_cancelled()
+
+    def metric(self, name: str, value: float, step: int) -> None:
+        self._write({"kind": "metric", "name": name, "value": value, "step": step})
+
+    def message(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        self._write({"kind": "message", "level": level, "text": text})
+
+    def check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise JobCancelledError("cancelled by a person")
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def cancel_on_sigterm(self) -> None:
+        """From the main thread only."""
+
+        def stop(signum: int, frame: FrameType | None) -> None:
+            self.cancel()
+
+        signal.signal(signal.SIGTERM, stop)
+
+    def close(self) -> None:
+        self._out.close()
+
+    def _write(self, event: dict[str, object]) -> None:
+        event = {"at": self._now().isoformat(), **event}
+        self._out.write(json.dumps(event, ensure_ascii=False) + "\n")
+        self._out.flush()

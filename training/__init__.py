@@ -1,0 +1,1 @@
+"""Learning from labels: the registry of models and what fills it. Blind to `annotation`."""

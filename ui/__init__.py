@@ -1,0 +1,1 @@
+"""The two faces (console and command line), the use cases behind both, and the wiring."""

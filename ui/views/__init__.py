@@ -1,0 +1,1 @@
+"""Pages of the console: each module has `render(desk)`: read, draw, call one use case a button."""
