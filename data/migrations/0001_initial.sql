@@ -159,7 +159,7 @@ CREATE TABLE decision (
 CREATE SEQUENCE audit_seq;
 CREATE TABLE audit (
     audit_id BIGINT PRIMARY KEY DEFAULT nextval('audit_seq'),
-    at       TIMESTAMPTZ NOT NULL,
+    happened_at TIMESTAMPTZ NOT NULL,
     actor    TEXT NOT NULL,
     action   TEXT NOT NULL,
     subject  TEXT NOT NULL,

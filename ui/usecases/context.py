@@ -47,7 +47,7 @@ def require_lead(desk: Desk, actor: Actor, action: str, subject: str = "") -> No
         return
     with desk.store.write() as connection:
         AuditTable(connection).add(
-            at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="denied", detail={}
+            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="denied", detail={}
         )
     raise PermissionDeniedError(f"{action}: {actor.name} is an {actor.role}; ask a lead")
 
@@ -56,5 +56,5 @@ def audit(desk: Desk, actor: Actor, action: str, subject: str, **detail: object)
     """One row for a thing done, in a transaction of its own."""
     with desk.store.write() as connection:
         AuditTable(connection).add(
-            at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="done", detail=detail
+            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="done", detail=detail
         )
