@@ -1,0 +1,317 @@
+"""The DuckDB store: opening, migrating, one write lock, read snapshots, backup. Refuses queries: see `data.tables`.
+
+One process owns a store, with one connection and a cursor for each reader. Writers take turns; readers see the last
+commit and never wait. Errors of disk or file become StoreError; a wrong statement is a bug and keeps its traceback.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from data.errors import StoreBusyError, StoreError
+from data.store_owner import Ownership, busy_message, claim
+
+Connection = duckdb.DuckDBPyConnection
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+
+# A blocked download of an extension hangs for seconds, so none is ever looked for.
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+# What the machine or the file can do to us; wrong SQL and wrong values are not among them.
+_OUTER_ERRORS: Final = (duckdb.OperationalError, duckdb.FatalException, duckdb.InternalError, duckdb.InterruptException)
+
+logger = logging.getLogger(__name__)
+
+
+class Store:
+    """An open store. `write` and `read` hand out connections for the tables; `close` gives the file back."""
+
+    def __init__(self, connection: Connection, *, file: Path | None, ownership: Ownership | None) -> None:
+        self.file = file
+        self._connection = connection
+        self._ownership = ownership
+        self._write_lock = threading.Lock()
+        self._local = threading.local()
+
+    @classmethod
+    def open(cls, path: Path, *, now: Callable[[], datetime]) -> "Store":
+        """Open the store file, or create it with its folder, and bring its schema up to date.
+
+        Raises:
+            StoreBusyError: another process owns it.
+            StoreError: it is damaged, newer than this code, or the disk refuses; nothing is created in its place.
+        """
+        path = path.absolute()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise StoreError(f"cannot create the store's folder {path.parent}: {exc.strerror}") from exc
+        ownership = claim(path, now=now)
+        try:
+            if not path.exists():
+                _create(path, now=now)
+            connection = _connect(path)
+            try:
+                _require_tables(connection, path)
+                migrate(connection, now=now)
+                _lock_down(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+        except BaseException:
+            ownership.release()
+            raise
+        return cls(connection, file=path, ownership=ownership)
+
+    @classmethod
+    def in_memory(cls, *, now: Callable[[], datetime]) -> "Store":
+        """For tests and for trying things: nothing survives `close`."""
+        connection = duckdb.connect(":memory:", config=_CONFIG)
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        migrate(connection, now=now)
+        return cls(connection, file=None, ownership=None)
+
+    @property
+    def schema_version(self) -> int:
+        with self.read() as connection:
+            return _schema_version(connection)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, rolled back when it raises. Writers wait for their turn.
+
+        Raises:
+            RuntimeError: this thread writes already; pass its connection on instead.
+            StoreError: disk or file failed; the transaction left nothing behind.
+        """
+        if getattr(self._local, "writing", None) is not None:
+            raise RuntimeError("this thread is inside Store.write already; pass its connection on")
+        with self._write_lock, _translated("writing to", self.file):
+            cursor = self._connection.cursor()
+            try:
+                cursor.execute("BEGIN TRANSACTION")
+                self._local.writing = cursor
+                yield cursor
+                cursor.execute("COMMIT")
+            except BaseException:
+                with suppress(duckdb.Error):  # a failed commit has ended the transaction already
+                    cursor.execute("ROLLBACK")
+                raise
+            finally:
+                self._local.writing = None
+                cursor.close()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A snapshot of the last commit, for queries only; inside `write` of the same thread, that transaction."""
+        outer = getattr(self._local, "writing", None) or getattr(self._local, "reading", None)
+        if outer is not None:
+            yield outer
+            return
+        with _translated("reading", self.file):
+            cursor = self._connection.cursor()
+            try:
+                cursor.execute("BEGIN TRANSACTION READ ONLY")
+                self._local.reading = cursor
+                yield cursor
+            finally:
+                self._local.reading = None
+                with suppress(duckdb.Error):
+                    cursor.execute("ROLLBACK")
+                cursor.close()
+
+    def backup(self, to: Path) -> None:
+        """A consistent copy of the last commit, under its final name only when whole. Writers wait meanwhile.
+
+        Raises:
+            StoreError: the copy cannot be written; `to` is as it was.
+        """
+        to = to.absolute()
+        with self._write_lock, _translated("backing up", self.file), _scratch(self.file) as scratch:
+            cursor = self._connection.cursor()
+            try:
+                source = cursor.execute("SELECT current_database()").fetchall()[0][0]
+                cursor.execute(f"ATTACH {_literal(str(scratch))} AS backup_copy")
+                try:
+                    cursor.execute(f"COPY FROM DATABASE {_identifier(source)} TO backup_copy")
+                finally:
+                    cursor.execute("DETACH backup_copy")
+            finally:
+                cursor.close()
+            _move_whole(scratch, to)
+
+    def close(self) -> None:
+        """Waits for the writer, writes the log into the file, and gives the file back; a second call does nothing."""
+        with self._write_lock:
+            with suppress(
+                duckdb.Error
+            ):  # a file that cannot be checkpointed keeps its log, which the next start replays
+                self._connection.execute("CHECKPOINT")
+            self._connection.close()
+            if self._ownership is not None:
+                self._ownership.release()
+                self._ownership = None
+
+
+def migrate(connection: Connection, *, now: Callable[[], datetime], migrations: Path = MIGRATIONS) -> int:
+    """Apply the numbered files that the store lacks, each in one transaction; returns the schema's version.
+
+    Raises:
+        StoreError: the store is newer than the code.
+    """
+    files = {int(file.name[:4]): file for file in sorted(migrations.glob("[0-9][0-9][0-9][0-9]_*.sql"))}
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_migration "
+        "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TIMESTAMPTZ NOT NULL)"
+    )
+    version = _schema_version(connection)
+    newest = max(files)
+    if version > newest:
+        raise StoreError(
+            f"the store has schema version {version}, this sagedesk knows up to {newest}; "
+            f"start the newer sagedesk, or restore a backup made before it"
+        )
+    for number in range(version + 1, newest + 1):
+        connection.execute("BEGIN TRANSACTION")
+        try:
+            connection.execute(files[number].read_text("utf-8"))
+            connection.execute("INSERT INTO schema_migration VALUES (?, ?, ?)", [number, files[number].name, now()])
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(duckdb.Error):
+                connection.execute("ROLLBACK")
+            raise
+        logger.debug("store migrated to schema version %d", number)
+    return newest
+
+
+def _schema_version(connection: Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(version), 0) FROM schema_migration").fetchall()[0][0])
+
+
+def _create(path: Path, *, now: Callable[[], datetime]) -> None:
+    """Make the file elsewhere and rename it, so that a store that stands under its name always has its tables."""
+    log = path.with_name(path.name + ".wal")
+    if log.exists():
+        raise StoreError(
+            f"the store {path} is missing but its log {log.name} is there; put the store file back beside it, "
+            f"or restore a backup; remove the log only to start empty"
+        )
+    for leftover in path.parent.glob(path.name + ".new*"):
+        leftover.unlink()
+    new = path.with_name(path.name + ".new")
+    with _translated("creating", path):
+        connection = duckdb.connect(str(new), config=_CONFIG)
+        try:
+            connection.execute("SET GLOBAL TimeZone = 'UTC'")
+            migrate(connection, now=now)
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+        new.replace(path)
+
+
+def _connect(path: Path) -> Connection:
+    hint = "restore a backup, or copy file and .wal together from where they came; it was left as it is"
+    if path.stat().st_size == 0:
+        raise StoreError(f"the store {path} is an empty file; {hint}")
+    try:
+        connection = duckdb.connect(str(path), config=_CONFIG)
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    except duckdb.Error as exc:
+        if "lock" in str(exc).lower() and isinstance(exc, duckdb.IOException):
+            raise StoreBusyError(busy_message(path, f"another program ({_first_line(exc)})")) from exc
+        raise StoreError(f"the store {path} cannot be read: {_first_line(exc)}; {hint}") from exc
+    return connection
+
+
+def _require_tables(connection: Connection, path: Path) -> None:
+    """DuckDB opens a file copied without its log as an empty database; that must not pass for a new store."""
+    found = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_migration'").fetchall()
+    if found[0][0] == 0:
+        raise StoreError(
+            f"the store {path} holds no sagedesk tables, as a copy made without its .wal does; "
+            f"restore a backup, or copy file and .wal together; it was left as it is"
+        )
+
+
+def _lock_down(connection: Connection, file: Path) -> None:
+    """From here on no statement reaches a file but the store's own, and copies inside its backup folder."""
+    shutil.rmtree(_backup_folder(file), ignore_errors=True)
+    connection.execute(f"SET allowed_directories = [{_literal(str(_backup_folder(file)))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+@contextmanager
+def _translated(doing: str, file: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except _OUTER_ERRORS as exc:
+        raise StoreError(f"{doing} the store {file or 'in memory'} failed: {_advice(exc)}") from exc
+
+
+def _advice(exc: Exception) -> str:
+    text = str(exc)
+    if os.strerror(errno.ENOSPC) in text or "disk" in text.lower():
+        return f"no space left on its disk; free some and try again ({_first_line(exc)})"
+    if isinstance(exc, duckdb.FatalException) or "invalidated" in text:
+        return f"the store must be opened anew, restart the desk ({_first_line(exc)})"
+    if isinstance(exc, duckdb.OutOfMemoryException):
+        return f"out of memory; ask for less at once ({_first_line(exc)})"
+    return f"{_first_line(exc)}; nothing of it was kept, try again"
+
+
+@contextmanager
+def _scratch(file: Path | None) -> Iterator[Path]:
+    """A path for a copy in the one folder in which the locked connection may attach files."""
+    folder = Path(tempfile.mkdtemp()) if file is None else _backup_folder(file)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder / "copy.duckdb"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _backup_folder(file: Path) -> Path:
+    return file.with_name(file.name + ".backup")
+
+
+def _move_whole(scratch: Path, to: Path) -> None:
+    """Onto another disk if need be; synced before it gets its name."""
+    beside = to.with_name(to.name + ".tmp")
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(scratch, beside)
+        with beside.open("rb+") as copied:
+            os.fsync(copied.fileno())
+        beside.replace(to)
+    except OSError as exc:
+        beside.unlink(missing_ok=True)
+        raise StoreError(f"the backup {to} cannot be written: {exc.strerror}; choose another place") from exc
+
+
+def _first_line(exc: Exception) -> str:
+    return str(exc).strip().split("\n", 1)[0]
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
