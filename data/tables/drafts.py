@@ -1,0 +1,79 @@
+"""Drafts and submission tokens: what an annotator typed and has not submitted, and which form was already sent."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from data.records import AnnotationId, Answers, Draft, VariantId
+from data.store import Connection
+
+
+class Submission(NamedTuple):
+    """The revision that a rendered form led to."""
+
+    annotation_id: AnnotationId
+    revision: int
+
+
+class DraftTable:
+    """One draft a variant and account; the newest text wins."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def save(self, draft: Draft) -> None:
+        self._connection.execute(
+            """
+            INSERT INTO draft VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (variant_id, account) DO UPDATE SET
+                tc = excluded.tc, lc = excluded.lc, au = excluded.au,
+                corrected_answer_index = excluded.corrected_answer_index,
+                corrected_text = excluded.corrected_text, comment = excluded.comment,
+                is_flagged = excluded.is_flagged, updated_at = excluded.updated_at
+            """,
+            [
+                draft.variant_id,
+                draft.account,
+                draft.answers.tc,
+                draft.answers.lc,
+                draft.answers.au,
+                draft.corrected_answer_index,
+                draft.corrected_text,
+                draft.comment,
+                draft.is_flagged,
+                draft.updated_at,
+            ],
+        )
+
+    def find(self, variant_id: VariantId, account: str) -> Draft | None:
+        row = _first(
+            self._connection,
+            """
+            SELECT tc, lc, au, corrected_answer_index, corrected_text, comment, is_flagged, updated_at
+            FROM draft WHERE variant_id = ? AND account = ?
+            """,
+            [variant_id, account],
+        )
+        return None if row is None else Draft(variant_id, account, Answers(row[0], row[1], row[2]), *row[3:])
+
+    def remove(self, variant_id: VariantId, account: str) -> None:
+        self._connection.execute("DELETE FROM draft WHERE variant_id = ? AND account = ?", [variant_id, account])
+
+
+class SubmissionTable:
+    """Idempotency tokens of rendered forms: a second click finds the first's result."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, token: str, annotation_id: AnnotationId, revision: int, now: datetime) -> None:
+        self._connection.execute("INSERT INTO submission VALUES (?, ?, ?, ?)", [token, annotation_id, revision, now])
+
+    def find(self, token: str) -> Submission | None:
+        row = _first(self._connection, "SELECT annotation_id, revision FROM submission WHERE token = ?", [token])
+        return None if row is None else Submission(AnnotationId(row[0]), row[1])
+
+
+def _first(connection: Connection, sql: str, parameters: object = None) -> tuple[Any, ...] | None:
+    """The first row. All rows are fetched: a half-read result blocks the connection's next registration."""
+    rows = connection.execute(sql, parameters).fetchall()
+    return rows[0] if rows else None
