@@ -20,6 +20,7 @@ QUESTION_SCHEMA: Final = pa.schema(
         ("source_key", pa.string()),
         ("subject", pa.string()),
         ("source_note", pa.string()),
+        ("final_answer", pa.string()),
     ]
 )
 VARIANT_SCHEMA: Final = pa.schema(

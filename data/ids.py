@@ -18,9 +18,12 @@ def content_hash(*parts: object) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def question_id(context: str, options: Sequence[str], answer_index: int | None) -> QuestionId:
+def question_id(
+    context: str, options: Sequence[str], answer_index: int | None, final_answer: str | None = None
+) -> QuestionId:
     """The exact text decides: a corrected key or spelling is another question."""
-    return QuestionId("q_" + content_hash("question", context, list(options), answer_index)[:_ID_HEX_DIGITS])
+    parts = ("question", context, list(options), answer_index, final_answer)
+    return QuestionId("q_" + content_hash(*parts)[:_ID_HEX_DIGITS])
 
 
 def variant_id(

@@ -28,6 +28,7 @@ RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 class Question:
     """An imported benchmark item; `answer_index` is 0-based, None where the source has no label.
 
+    An open question has no options and a `final_answer` instead (a number as plain text, such as "1234").
     `benchmark` and `source_key` say where the row came from; the id is derived from the content alone.
     """
 
@@ -39,6 +40,7 @@ class Question:
     source_key: str
     subject: str = ""
     source_note: str = ""
+    final_answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

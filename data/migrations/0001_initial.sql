@@ -9,6 +9,7 @@ CREATE TABLE question (
     source_key    TEXT NOT NULL,
     subject       TEXT NOT NULL,
     source_note   TEXT NOT NULL,
+    final_answer  TEXT,                   -- open questions: no options, this instead
     cluster_id    TEXT NOT NULL,          -- near-duplicates share it; the unit of splits
     superseded_by TEXT,                   -- a later import brought other content under the same benchmark and source_key
     created_at    TIMESTAMPTZ NOT NULL

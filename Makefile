@@ -1,0 +1,46 @@
+# sagedesk. `make up` is all that a newcomer needs; `make help` lists the rest.
+PYTHON ?= python3
+BOOTSTRAP = $(PYTHON) .ci/bootstrap.py
+BIN = .venv/bin
+STATE = $(or $(SAGEDESK_STATE),var)
+
+.PHONY: help up setup check test test-fast bench docs format clean-state
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+up:  ## set everything up and run Label Studio and the desk, with a sign-in link
+	@$(BOOTSTRAP) desk label-studio
+	@exec $(BIN)/sagedesk up
+
+setup:  ## everything that running and testing need, without starting anything
+	@$(BOOTSTRAP) desk label-studio models browser
+
+check:  ## ruff, mypy --strict, import-linter, generated docs
+	@$(BOOTSTRAP) desk
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m ui.reference --check
+
+test: setup  ## the whole suite, with servers and browser
+	$(BIN)/python -m pytest
+
+test-fast:  ## under a minute, no servers, no models: for your own loop
+	@$(BOOTSTRAP) desk
+	$(BIN)/python -m pytest -m "not server and not model and not gpu"
+
+bench: setup  ## the table of ratios, measured side by side
+	$(BIN)/python -m tests.bench
+
+docs:  ## write the generated pages: docs/cli.md, docs/schema.md
+	$(BIN)/python -m ui.reference
+
+format:  ## ruff's formatter and its safe repairs
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean-state:  ## delete the desk's state (asks first)
+	@printf 'Delete %s with its store, labels, runs and models? Type yes: ' '$(STATE)'; \
+	read answer && [ "$$answer" = yes ] && rm -rf -- '$(STATE)' && echo 'Deleted.' || echo 'Kept.'

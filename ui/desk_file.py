@@ -1,0 +1,49 @@
+"""`var/desk.json`: where the running desk listens and the token that its own machine's command line uses."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from data.errors import SetupError
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDesk:
+    """`pid` with `pid_started_at` names the process; a stale file names one that is gone."""
+
+    url: str
+    token: str
+    pid: int
+    pid_started_at: float
+
+
+def write_desk_file(file: Path, running: RunningDesk) -> None:
+    """Mode 0600 from the first byte; replaced atomically."""
+    temporary = file.with_name(file.name + ".tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        json.dump(asdict(running), out)
+    temporary.replace(file)
+
+
+def read_desk_file(file: Path) -> RunningDesk | None:
+    """None where no desk has written one.
+
+    Raises:
+        SetupError: the file is there and damaged.
+    """
+    try:
+        return RunningDesk(**json.loads(file.read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as exc:
+        raise SetupError(f"{file} is damaged ({exc}); stop the desk, delete the file and start again") from exc
+
+
+def remove_desk_file(file: Path, *, pid: int) -> None:
+    """Only the process that wrote it takes it away."""
+    running = read_desk_file(file)
+    if running is not None and running.pid == pid:
+        file.unlink(missing_ok=True)

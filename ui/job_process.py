@@ -1,0 +1,147 @@
+"""One job's process: started in its own group with its folder locked, followed by its events, asked to stop, killed.
+
+Knows nothing of the store; what a run's end means is the supervisor's.
+"""
+
+import fcntl
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from data.errors import ConflictError, JobError
+from data.records import Run
+from engine.jobs.folder import RunFolder
+from ui.processes import is_same_process, signal_group, started_at
+
+_JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the events said last; `total` is None while unknown."""
+
+    done: int = 0
+    total: int | None = None
+    message: str = ""
+
+
+class JobProcess:
+    """A running job; `child` is None for one that an earlier desk started."""
+
+    def __init__(
+        self,
+        run: Run,
+        pid: int,
+        pid_started_at: float,
+        *,
+        child: subprocess.Popen[bytes] | None,
+        events_offset: int,
+    ) -> None:
+        self.run_id = run.run_id
+        self.pid = pid
+        self.pid_started_at = pid_started_at
+        self.progress = Progress()
+        self.is_cancelled = False
+        self._child = child
+        self._folder = RunFolder(Path(run.folder))
+        self._events_offset = events_offset
+        self._kill_at = 0.0
+
+    @classmethod
+    def spawn(cls, run: Run, python: str, environment: Mapping[str, str], now_s: float) -> "JobProcess":
+        """Start `python -m engine.jobs FOLDER`.
+
+        The child inherits the lock's descriptor, so the folder stays locked for exactly as long as it lives.
+
+        Raises:
+            ConflictError: an earlier process still works in the folder.
+            JobError: the interpreter does not start.
+        """
+        folder = RunFolder(Path(run.folder))
+        offset = folder.events.stat().st_size if folder.events.exists() else 0
+        try:
+            with folder.log.open("ab") as log, (folder.path / "lock").open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                child = subprocess.Popen(
+                    [python, "-P", "-m", "engine.jobs", str(folder.path)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=folder.path,
+                    env=dict(environment),
+                    pass_fds=(lock.fileno(),),
+                    start_new_session=True,
+                )
+        except BlockingIOError as exc:
+            raise ConflictError(f"an earlier process still works in {folder.path}; end it, then resume") from exc
+        except OSError as exc:
+            raise JobError(f"cannot start {python}: {exc.strerror or exc}; see SAGEDESK_WORKER_PYTHON") from exc
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, child.pid, _JOB_NICENESS)
+        return cls(run, child.pid, started_at(child.pid) or now_s, child=child, events_offset=offset)
+
+    @classmethod
+    def adopt(cls, run: Run) -> "JobProcess | None":
+        """The process that an earlier desk recorded, if it is still that one."""
+        if run.pid is None or run.pid_started_at is None or not is_same_process(run.pid, run.pid_started_at):
+            return None
+        return cls(run, run.pid, run.pid_started_at, child=None, events_offset=0)
+
+    def is_running(self) -> bool:
+        return is_same_process(self.pid, self.pid_started_at)
+
+    def ask_to_stop(self, grace_s: float) -> None:
+        """TERM to the group, once; `kill_if_overdue` does the rest."""
+        if self.is_cancelled:
+            return
+        self.is_cancelled = True
+        self._kill_at = time.monotonic() + grace_s
+        signal_group(self.pid, self.pid_started_at, signal.SIGTERM)
+
+    def kill_if_overdue(self) -> None:
+        if self.is_cancelled and time.monotonic() > self._kill_at:
+            signal_group(self.pid, self.pid_started_at, signal.SIGKILL)
+
+    def follow(self) -> bool:
+        """Read the events that are new into `progress`; whether anything changed."""
+        has_changed = False
+        for offset, event in self._folder.read_events(self._events_offset):
+            self._events_offset = offset
+            if event["kind"] == "progress":
+                total = event["total"]
+                self.progress = Progress(
+                    int(str(event["done"])), None if total is None else int(str(total)), str(event["message"])
+                )
+                has_changed = True
+            elif event["kind"] == "message":
+                self.progress.message = str(event["text"])
+                has_changed = True
+        return has_changed
+
+    def reap(self) -> str:
+        """After the end: clear away what is left of the group; how the process ended, for a person."""
+        if self._child is None:
+            return "its process ended"
+        # Until it is waited for, the dead leader keeps its group's number: what is left of the group can be
+        # killed without hitting a stranger.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        code = self._child.wait()
+        return f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
+
+
+def cut_torn_line(events: Path) -> None:
+    """A killed job may have left half a line; a resumed one must not write on in it."""
+    if not events.exists():
+        return
+    with events.open("r+b") as lines:
+        lines.truncate(lines.read().rfind(b"\n") + 1)
