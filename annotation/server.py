@@ -1,0 +1,251 @@
+"""A Label Studio server of our own: its data folder, its process group, its readiness and its end.
+
+Owns `state/data` (Label Studio's), `state/server.log` and `state/server.json` (which process it is). Refuses to signal a
+process that it did not start, and a port that somebody else holds. The server's own Python lives in an environment
+apart, so nothing of Label Studio is imported here.
+"""
+
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from annotation.server_template import copy_template, server_version
+from data.errors import SetupError
+
+_FLOOR: Final = (1, 23, 2)
+_HOST: Final = "127.0.0.1"
+_POLL_S: Final = 0.5
+_REPORT_EVERY_S: Final = 5.0
+# What a process needs of our environment; the rest stays here, tokens of other services first of all. Label Studio
+# reads HOST, PORT, DEBUG and USERNAME even without its prefix.
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
+_DATABASE: Final = "LABEL_STUDIO_POSTGRE_"
+
+logger = logging.getLogger(__name__)
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Of the service user that owns the desk's project. `token` is 40 hex digits. Keep them in a 0600 file."""
+
+    email: str
+    password: str
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Credentials(email={self.email!r}, password=..., token=...)"
+
+
+def new_credentials() -> Credentials:
+    """Password and token at random."""
+    return Credentials("desk@sagedesk.local", secrets.token_urlsafe(24), secrets.token_hex(20))
+
+
+class LabelStudioServer:
+    """One server over one state folder. `start`, `wait_ready`, use, `stop`."""
+
+    def __init__(self, python: Path, state: Path, port: int, credentials: Credentials) -> None:
+        self.url = f"http://{_HOST}:{port}"
+        self.log = state / "server.log"
+        self._python = python
+        self._state = state
+        self._port = port
+        self._credentials = credentials
+        self._process_file = state / "server.json"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pid: int | None = None
+
+    def start(self, report: Report = logger.info) -> None:
+        """Start the server, or take over the one that an earlier desk left running on this state.
+
+        Raises:
+            SetupError: no Label Studio behind `python`, one too old, the port is busy, or the disk refuses.
+        """
+        if self._take_over():
+            report(f"Label Studio runs already on {self.url}")
+            return
+        version = server_version(self._python)
+        if version < _FLOOR:
+            raise SetupError(
+                f"Label Studio {'.'.join(map(str, version))} in {self._python} is older than "
+                f"{'.'.join(map(str, _FLOOR))}, which mends security holes; run `make label-studio`"
+            )
+        self._require_free_port()
+        data = self._state / "data"
+        try:
+            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if _is_sqlite(os.environ) and not (data / "label_studio.sqlite3").exists():
+                copy_template(self._python, version, data, report)
+            with self.log.open("ab") as log:
+                self._child = subprocess.Popen(
+                    [self._python, "-m", "label_studio.server", "start", "--no-browser"]
+                    + ["--internal-host", _HOST, "--port", str(self._port)],
+                    cwd=self._state,
+                    env=server_environment(os.environ, data, self.url, self._credentials),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self._pid = self._child.pid
+            self._process_file.write_text(
+                json.dumps({"pid": self._pid, "identity": _identity(self._pid), "port": self._port}), "utf-8"
+            )
+        except OSError as exc:
+            raise SetupError(f"Label Studio cannot start in {self._state}: {exc.strerror or exc}") from exc
+
+    def wait_ready(self, timeout_s: float, report: Report = logger.info) -> None:
+        """Return once `GET /health` is 200; says every few seconds what it waits for.
+
+        Raises:
+            SetupError: it ended by itself (with the last line of its log) or is not ready after `timeout_s`.
+        """
+        begun = reported = time.monotonic()
+        while not self._is_healthy():
+            if not self.is_running():
+                raise SetupError(f"Label Studio ended while starting: {self._last_log_line()} (whole log: {self.log})")
+            now = time.monotonic()
+            if now - begun > timeout_s:
+                raise SetupError(
+                    f"Label Studio is not ready after {timeout_s:.0f} s: {self._last_log_line()}; see {self.log}"
+                )
+            if now - reported >= _REPORT_EVERY_S:
+                reported = now
+                report(f"waiting for Label Studio on {self.url} ({now - begun:.0f} s; a minute is usual)")
+            time.sleep(_POLL_S)
+
+    def is_running(self) -> bool:
+        if self._child is not None:
+            return self._child.poll() is None
+        return self._pid is not None and _identity(self._pid) is not None
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """TERM to the process group, KILL after `grace_s`; nothing where the process is not the one recorded."""
+        recorded = self._recorded()
+        if recorded is None:
+            return
+        pid, identity, _ = recorded
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if _identity(pid) != identity:
+                break
+            try:
+                os.killpg(pid, number)
+            except (ProcessLookupError, PermissionError):
+                break
+            deadline = time.monotonic() + grace_s
+            while self._is_alive(pid, identity) and time.monotonic() < deadline:
+                time.sleep(0.1)
+        self._process_file.unlink(missing_ok=True)
+        self._child = self._pid = None
+
+    def _is_alive(self, pid: int, identity: str) -> bool:
+        if self._child is not None:
+            return self._child.poll() is None  # reaps it: a zombie would keep its identity
+        return _identity(pid) == identity
+
+    def _take_over(self) -> bool:
+        recorded = self._recorded()
+        if recorded is None or _identity(recorded[0]) != recorded[1]:
+            return False
+        if recorded[2] != self._port:
+            self.stop()
+            return False
+        self._pid = recorded[0]
+        return True
+
+    def _recorded(self) -> tuple[int, str, int] | None:
+        try:
+            record = json.loads(self._process_file.read_text("utf-8"))
+            return int(record["pid"]), str(record["identity"]), int(record["port"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _require_free_port(self) -> None:
+        # Label Studio itself moves to the next free port and says so only in its log.
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((_HOST, self._port))
+            except OSError as exc:
+                raise SetupError(
+                    f"port {self._port} is busy, so Label Studio cannot start; "
+                    "free it or set SAGEDESK_LABEL_STUDIO_PORT to another"
+                ) from exc
+
+    def _is_healthy(self) -> bool:
+        try:
+            answer = httpx.get(f"{self.url}/health", timeout=5.0, trust_env=False)
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 200 and "UP" in answer.text
+
+    def _last_log_line(self) -> str:
+        try:
+            lines = self.log.read_text("utf-8", "replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].strip() if lines else "its log is empty"
+
+
+def server_environment(
+    environment: Mapping[str, str], data: Path, url: str, credentials: Credentials
+) -> dict[str, str]:
+    """The server's whole environment.
+
+    Closed where Label Studio's defaults are open: nobody signs up without an invitation, the content security policy
+    is enforced and not only reported, cookies stay on this site, other origins get no answer, nothing is sent home.
+    """
+    passed_on = {name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_DATABASE)}
+    ours = {
+        "BASE_DATA_DIR": str(data),
+        "USERNAME": credentials.email,
+        "PASSWORD": credentials.password,
+        "USER_TOKEN": credentials.token,
+        "ENABLE_LEGACY_API_TOKEN": "true",
+        "HOST": url,
+        "ALLOWED_HOSTS": f"{_HOST},localhost",
+        "DJANGO_DB": environment.get("LABEL_STUDIO_DJANGO_DB", "sqlite"),
+        "LOG_LEVEL": "WARNING",
+        "DISABLE_SIGNUP_WITHOUT_LINK": "true",
+        "LS_CSP_REPORT_ONLY": "false",
+        "CORS_ALLOW_ALL_ORIGINS": "false",
+        # Not `SECURE`: the server speaks plain HTTP on loopback, where Safari would drop such a cookie.
+        "SESSION_COOKIE_SAMESITE": "Strict",
+        "CSRF_COOKIE_SAMESITE": "Strict",
+        "ENABLE_LOCAL_FILES_STORAGE": "false",
+        "COLLECT_ANALYTICS": "false",
+        "LATEST_VERSION_CHECK": "false",
+        "SENTRY_DSN": "",
+        "FRONTEND_SENTRY_DSN": "",
+    }
+    return passed_on | {f"LABEL_STUDIO_{name}": value for name, value in ours.items()}
+
+
+def _is_sqlite(environment: Mapping[str, str]) -> bool:
+    return environment.get("LABEL_STUDIO_DJANGO_DB", "sqlite") == "sqlite"
+
+
+def _identity(pid: int) -> str | None:
+    """Names the living process behind `pid` for good, also when the pid is handed out again; None when it is dead."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return listed.stdout.strip() or None
+    fields = stat.rpartition(")")[2].split()  # the command's name may hold spaces and parentheses
+    return None if fields[0] in {"Z", "X"} else f"{boot} {fields[19]}"

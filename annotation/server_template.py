@@ -1,0 +1,104 @@
+"""A migrated, empty Label Studio database, built once for each version and copied into every new state folder.
+
+Its migrations take minutes on a busy machine; the copy takes a moment. Holds no user and no secret: the account, the
+token and the signing key are made in each copy by the server's first start.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from data.errors import SetupError
+
+_DATABASE: Final = "label_studio.sqlite3"
+_BUILD_TIMEOUT_S: Final = 1800.0
+
+
+def cache_folder() -> Path:
+    """`$SAGEDESK_CACHE`, else `sagedesk` in the user's cache folder."""
+    if own := os.environ.get("SAGEDESK_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sagedesk"
+
+
+def server_version(python: Path) -> tuple[int, ...]:
+    """Version of the Label Studio behind `python`.
+
+    Raises:
+        SetupError: there is no such interpreter, or no Label Studio in its environment.
+    """
+    asked = "import importlib.metadata; print(importlib.metadata.version('label-studio'))"
+    try:
+        answer = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise SetupError(f"Label Studio's interpreter {python} does not run: {exc}; run `make label-studio`") from exc
+    if answer.returncode != 0:
+        raise SetupError(f"no Label Studio in the environment of {python}; run `make label-studio`")
+    return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:3])
+
+
+def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Callable[[str], None]) -> None:
+    """Put a migrated database into `data`, building the template first where there is none yet.
+
+    Raises:
+        SetupError: the migrations fail; with their last line.
+        OSError: the disk refuses.
+    """
+    name = f"label-studio-template-{'.'.join(map(str, version))}"
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    template = cache / name
+    with _locked(cache / f"{name}.lock"):
+        if not (template / _DATABASE).exists():
+            report("building Label Studio's database (once for each version; a few minutes)")
+            with tempfile.TemporaryDirectory(dir=cache, prefix=name) as scratch:
+                _migrate(python, Path(scratch))
+                template.mkdir(exist_ok=True)
+                os.replace(Path(scratch) / _DATABASE, template / _DATABASE)
+    unfinished = data / f"{_DATABASE}.copying"
+    shutil.copyfile(template / _DATABASE, unfinished)
+    unfinished.chmod(0o600)
+    os.replace(unfinished, data / _DATABASE)
+
+
+def _migrate(python: Path, folder: Path) -> None:
+    # `version` migrates the database before it prints, and makes no user.
+    environment = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}} | {
+        "LABEL_STUDIO_BASE_DATA_DIR": str(folder),
+        "LABEL_STUDIO_DJANGO_DB": "sqlite",
+        "LABEL_STUDIO_COLLECT_ANALYTICS": "false",
+        "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
+        "LABEL_STUDIO_SENTRY_DSN": "",
+        "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "",
+        "LABEL_STUDIO_LOG_LEVEL": "WARNING",
+    }
+    try:
+        done = subprocess.run(
+            [python, "-m", "label_studio.server", "version"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_BUILD_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise SetupError(f"Label Studio's migrations took over {_BUILD_TIMEOUT_S:.0f} s; try again") from exc
+    if done.returncode != 0 or not (folder / _DATABASE).exists():
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise SetupError(f"Label Studio's migrations failed: {lines[-1] if lines else 'no output'}")
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """One builder at a time on this machine; the others wait and then find the template."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
