@@ -54,6 +54,30 @@ CREATE TABLE verdict (
     PRIMARY KEY (variant_id, target, verifier_version, method)
 );
 
+-- A variant passes when every required check holds; one without checks is in neither camp.
+CREATE VIEW contract_outcome AS
+SELECT variant_id, bool_and(holds OR NOT is_required) AS passes FROM contract_check GROUP BY variant_id;
+
+-- One verdict a target: the newest of the verifier that judged the variant last.
+CREATE VIEW verdict_latest AS
+SELECT * FROM verdict
+QUALIFY verifier_version = first_value(verifier_version) OVER (
+    PARTITION BY variant_id ORDER BY created_at DESC, verifier_version DESC
+) AND row_number() OVER (
+    PARTITION BY variant_id, verifier_version, target ORDER BY created_at DESC, method
+) = 1;
+
+-- v = TC x LC x AU, or the verifier's own word on validity where it gave one; NULL while a reply is missing.
+CREATE VIEW variant_validity AS
+SELECT variant_id,
+       verifier_version,
+       coalesce(
+           bool_and(label) FILTER (target = 'valid'),
+           CASE WHEN bool_or(NOT label) FILTER (target <> 'valid') THEN false
+                WHEN count(label) FILTER (target <> 'valid') = 3 THEN true END
+       ) AS is_valid
+FROM verdict_latest GROUP BY variant_id, verifier_version;
+
 CREATE TABLE annotation (                 -- append-only revisions; a deleted one ends with a tombstone
     annotation_id          TEXT NOT NULL,
     revision               INTEGER NOT NULL,

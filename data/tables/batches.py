@@ -4,9 +4,8 @@ Refuses to know any table: the caller names key and order. Duplicates inside a b
 versions of a key in one batch a plain ON CONFLICT silently keeps the first.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,16 +13,6 @@ import pyarrow as pa
 from data.store import Connection
 
 _POSITION: Final = "batch_position"
-
-Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
-    """One screenful; `total` counts the matches on all pages."""
-
-    items: tuple[Item, ...]
-    total: int
 
 
 def insert_missing(connection: Connection, table: str, batch: pa.Table, *, key: Sequence[str]) -> int:
@@ -50,9 +39,9 @@ def upsert(
     return _insert(connection, table, batch, key, order=order, on_conflict=action)
 
 
-def fetch_table(connection: Connection, sql: str, parameters: dict[str, object], schema: pa.Schema) -> pa.Table:
+def fetch_table(connection: Connection, sql: str, parameters: Mapping[str, object], schema: pa.Schema) -> pa.Table:
     """The rows of a query as Arrow, in the columns and types of `schema`."""
-    table: pa.Table = connection.sql(sql, params=parameters).to_arrow_table()
+    table: pa.Table = connection.sql(sql, params=dict(parameters)).to_arrow_table()
     return table.select(schema.names).cast(schema)
 
 

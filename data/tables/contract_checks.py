@@ -1,0 +1,46 @@
+"""Results of contract checks, one a variant and check; a later check of the same name replaces the earlier."""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from data.arrow import CONTRACT_CHECK_SCHEMA, contract_checks_from, contract_checks_table
+from data.records import ContractCheck, VariantId
+from data.store import Connection
+from data.tables.batches import fetch_table, upsert
+from data.tables.pages import where
+
+
+class ContractCheckTable:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def upsert(self, checks: Iterable[ContractCheck]) -> None:
+        upsert(self._connection, "contract_check", contract_checks_table(checks), key=["variant_id", "check"])
+
+    def of(self, variant_id: VariantId) -> list[ContractCheck]:
+        """Required ones first, then by name; empty for a variant that was never checked."""
+        return list(contract_checks_from(self.arrow([variant_id])))
+
+    def arrow(self, ids: Sequence[VariantId] | None = None) -> pa.Table:
+        """CONTRACT_CHECK_SCHEMA, ordered by variant, required first, name; all variants when `ids` is None."""
+        asked = where(
+            ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
+        )
+        return fetch_table(
+            self._connection,
+            f'SELECT * FROM contract_check {asked.clause} ORDER BY variant_id, is_required DESC, "check"',
+            asked.parameters,
+            CONTRACT_CHECK_SCHEMA,
+        )
+
+    def passing_ids(self, ids: Sequence[VariantId] | None = None) -> set[VariantId]:
+        """Variants that were checked and whose required checks all hold."""
+        asked = where(
+            ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
+            always=("passes",),
+        )
+        rows = self._connection.execute(
+            f"SELECT variant_id FROM contract_outcome {asked.clause}", asked.parameters
+        ).fetchall()
+        return {VariantId(row[0]) for row in rows}

@@ -1,0 +1,127 @@
+"""Variants with their recipes: idempotent ingest, lists by type, run and decision. Never changes or deletes one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from data.arrow import VARIANT_SCHEMA, variants_from, variants_table
+from data.errors import NotFoundError
+from data.records import QuestionId, RunId, Variant, VariantId, VariantTypeKey
+from data.store import Connection
+from data.tables.batches import fetch_table, insert_missing
+from data.tables.pages import Page, where
+
+VariantOutcome = Literal["accepted", "rejected", "undecided"]
+
+_DECIDED: Final = "variant LEFT JOIN (SELECT variant_id, outcome FROM decision) USING (variant_id)"
+_UNVERIFIED: Final = "variant_id NOT IN (SELECT variant_id FROM verdict WHERE verifier_version = $verifier_version)"
+
+
+@dataclass(frozen=True, slots=True)
+class VariantCounts:
+    """What an ingest met: variants never seen, and seen before."""
+
+    new: int
+    same: int
+
+
+class VariantTable:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def upsert(self, variants: Iterable[Variant]) -> VariantCounts:
+        """Insert what is not there; a known variant keeps the recipe and run that made it first."""
+        batch = variants_table(variants)
+        new = insert_missing(self._connection, "variant", batch, key=["variant_id"])
+        return VariantCounts(new=new, same=batch.num_rows - new)
+
+    def get(self, variant_id: VariantId) -> Variant:
+        """Raises NotFoundError."""
+        try:
+            return self.by_ids([variant_id])[variant_id]
+        except KeyError:
+            raise NotFoundError(f"there is no variant {variant_id}; `sagedesk variant list` shows them") from None
+
+    def by_ids(self, ids: Iterable[VariantId]) -> dict[VariantId, Variant]:
+        """Those that exist."""
+        return {variant.variant_id: variant for variant in variants_from(self.arrow(ids=list(ids)))}
+
+    def page(
+        self,
+        *,
+        variant_type: VariantTypeKey | None = None,
+        question_id: QuestionId | None = None,
+        run_id: RunId | None = None,
+        outcome: VariantOutcome | None = None,
+        offset: int = 0,
+        limit: int = 200,
+    ) -> Page[Variant]:
+        """Newest first."""
+        asked = where(
+            ("variant_type = $variant_type", "variant_type", variant_type),
+            ("question_id = $question_id", "question_id", question_id),
+            ("run_id = $run_id", "run_id", run_id),
+            ("coalesce(outcome, 'undecided') = $outcome", "outcome", outcome),
+        )
+        total = self._connection.execute(f"SELECT count(*) FROM {_DECIDED} {asked.clause}", asked.parameters).fetchall()
+        rows = fetch_table(
+            self._connection,
+            f"SELECT * FROM {_DECIDED} {asked.clause} ORDER BY created_at DESC, variant_id LIMIT $limit OFFSET $offset",
+            asked.parameters | {"limit": limit, "offset": offset},
+            VARIANT_SCHEMA,
+        )
+        return Page(tuple(variants_from(rows)), total[0][0])
+
+    def arrow(
+        self,
+        *,
+        ids: Sequence[VariantId] | None = None,
+        variant_type: VariantTypeKey | None = None,
+        run_id: RunId | None = None,
+        unverified_by: str | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """VARIANT_SCHEMA, ordered by type and id. `unverified_by`: without a verdict of that verifier version."""
+        asked = where(
+            ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
+            ("variant_type = $variant_type", "variant_type", variant_type),
+            ("run_id = $run_id", "run_id", run_id),
+            (_UNVERIFIED, "verifier_version", unverified_by),
+        )
+        return fetch_table(
+            self._connection,
+            f"SELECT * FROM variant {asked.clause} ORDER BY variant_type, variant_id LIMIT $limit::BIGINT",
+            asked.parameters | {"limit": limit},
+            VARIANT_SCHEMA,
+        )
+
+    def count(self) -> int:
+        return int(self._connection.execute("SELECT count(*) FROM variant").fetchall()[0][0])
+
+    def count_by_type(self) -> dict[VariantTypeKey, int]:
+        """Types that have none are absent."""
+        return dict(
+            self._connection.execute(
+                "SELECT variant_type, count(*) FROM variant GROUP BY variant_type ORDER BY variant_type"
+            ).fetchall()
+        )
+
+    def unverified_ids(self, verifier_version: str) -> list[VariantId]:
+        """Variants without a verdict of that version, by id."""
+        rows = self._connection.execute(
+            f"SELECT variant_id FROM variant WHERE {_UNVERIFIED} ORDER BY variant_id",
+            {"verifier_version": verifier_version},
+        ).fetchall()
+        return [VariantId(row[0]) for row in rows]
+
+    def accepted(self) -> list[Variant]:
+        """What the team accepted, ordered by type and id."""
+        rows = fetch_table(
+            self._connection,
+            f"SELECT * FROM {_DECIDED} WHERE outcome = 'accepted' ORDER BY variant_type, variant_id",
+            {},
+            VARIANT_SCHEMA,
+        )
+        return list(variants_from(rows))
