@@ -9,6 +9,7 @@ a number in quotes: each is malformed, is counted, and keeps its raw text.
 """
 
 import json
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -21,8 +22,10 @@ MAX_CONTEXT_CHARACTERS: Final = 4000
 MAX_OPTION_CHARACTERS: Final = 1000
 MAX_OPTIONS: Final = 10
 
-ABSTAIN_OPTION: Final = "None of the above four options are suitable."
-"""The last option of critical variants, as HellaSwag-Pro words it (arXiv 2502.11393)."""
+_NUMBER_WORDS: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
+_ABSTAIN: Final = re.compile(
+    r"\W*none of the above (?:\w+ )?(?:options|choices|answers) (?:are|is) suitable\W*", re.IGNORECASE
+)
 
 _Text = Annotated[str, Field(min_length=1)]
 _Option = Annotated[_Text, Field(max_length=MAX_OPTION_CHARACTERS)]
@@ -48,7 +51,7 @@ class CandidateReply(BaseModel):
 
     context: Annotated[_Text, Field(max_length=MAX_CONTEXT_CHARACTERS)]
     options: Annotated[list[_Option], Field(min_length=2, max_length=MAX_OPTIONS)]
-    answer: Annotated[int, Field(ge=0, lt=MAX_OPTIONS)]
+    answer: Annotated[int, Field(ge=0, le=MAX_OPTIONS - 1)]
 
 
 REPLY_SCHEMA: Final[dict[str, Any]] = CandidateReply.model_json_schema()
@@ -80,6 +83,8 @@ def candidate_from_reply(text: str) -> Candidate:
     for name, value in (("context", reply.context), *((f"options[{i}]", o) for i, o in enumerate(reply.options))):
         _refuse_unstorable(name, value)
     options = tuple(option.strip() for option in reply.options)
+    if reply.answer >= len(options):
+        raise ReplyError(f"the reply's answer is {reply.answer}, but its {len(options)} options count from 0")
     return Candidate(
         context=reply.context.strip(),
         options=options,
@@ -97,8 +102,14 @@ def reply_text(candidate: Candidate) -> str:
 
 
 def is_abstain(option: str) -> bool:
-    """Whether `option` is the abstain option; 105 published rows spell it without its full stop. Source: DOMAIN 2."""
-    return option.strip().rstrip(".").casefold() == ABSTAIN_OPTION.rstrip(".").casefold()
+    """Whether `option` is the abstain option, whatever its punctuation: 105 published rows lack the full stop."""
+    return _ABSTAIN.fullmatch(option) is not None
+
+
+def abstain_option(options_above: int) -> str:
+    """The last option of critical variants, as HellaSwag-Pro words it for four (arXiv 2502.11393)."""
+    number = _NUMBER_WORDS[options_above - 2] + " " if 2 <= options_above <= 9 else ""
+    return f"None of the above {number}options are suitable."
 
 
 def _without_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

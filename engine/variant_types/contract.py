@@ -1,0 +1,122 @@
+"""The checks that every variant type shares. Refuses what needs a reader: whether an answer is right.
+
+Source of each: a defect counted in the published rows or met in replies of small models (DOMAIN 2).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from data.ids import normal_form
+from data.records import Question
+from engine.candidate import Candidate, is_abstain
+from engine.wording import script, words
+
+LEAK_WORDS: Final = 3
+"""A shorter answer ("red", "in France") may stand in a context by chance, so its leak is only a warning."""
+
+_ANSWER_MARKER: Final = re.compile(r"\b(?:correct|right) (?:choice|answer|option)\b|\banswer\s*:", re.IGNORECASE)
+_OPTION_LABEL: Final = re.compile(r"\s*(?:\(?[a-j1-9][.):]|option [a-j1-9]\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What one check found; `detail` says on which comparison it rests."""
+
+    check: str
+    holds: bool
+    is_required: bool
+    detail: str
+
+
+def required(check: str, holds: bool, detail: str) -> CheckOutcome:
+    return CheckOutcome(check, holds, True, detail)
+
+
+def advisory(check: str, holds: bool, detail: str) -> CheckOutcome:
+    return CheckOutcome(check, holds, False, detail)
+
+
+def common_checks(
+    question: Question, candidate: Candidate, *, option_count: int, allows_abstain: bool
+) -> tuple[CheckOutcome, ...]:
+    """Form of the options, the key, markers, leak, script, and that something changed at all."""
+    options = candidate.options
+    blank = [i for i, option in enumerate(options) if not option.strip()]
+    in_range = 0 <= candidate.answer_index < len(options)
+    return (
+        required("text_present", bool(candidate.context.strip()) and not blank, _text_present(candidate, blank)),
+        required("option_count", len(options) == option_count, f"{len(options)} options, {option_count} wanted"),
+        _options_distinct(options),
+        required("answer_in_range", in_range, f"answer {candidate.answer_index} of {len(options)} options, from 0"),
+        required("original_has_answer", question.answer_index is not None, "a variant keeps or moves a known answer"),
+        _no_answer_marker(question, candidate),
+        _no_option_labels(question, candidate),
+        _no_stray_abstain(question, candidate, allows_abstain=allows_abstain),
+        _no_leak(question, candidate) if in_range else required("no_leak", False, "no answer to look for"),
+        _same_script(question, candidate),
+        _differs(question, candidate),
+    )
+
+
+def quoted(text: str, *, most: int = 60) -> str:
+    """`text` for a check's detail, cut to `most` characters."""
+    return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def _text_present(candidate: Candidate, blank: Sequence[int]) -> str:
+    if not candidate.context.strip():
+        return "the context is blank"
+    return f"blank option {', '.join(map(str, blank))}" if blank else "context and options have text"
+
+
+def _options_distinct(options: Sequence[str]) -> CheckOutcome:
+    forms = [normal_form(option).rstrip(". ") or option for option in options]
+    twice = next((option for option, form in zip(options, forms, strict=True) if forms.count(form) > 1), None)
+    detail = "compared in normal form, without the full stop"
+    return required("options_distinct", twice is None, detail if twice is None else f"{quoted(twice)} twice; {detail}")
+
+
+def _no_answer_marker(question: Question, candidate: Candidate) -> CheckOutcome:
+    found = _ANSWER_MARKER.search(candidate.context)
+    stray = found is not None and _ANSWER_MARKER.search(question.context) is None
+    detail = f"the context says {found.group(0)!r}" if found else "the context names no choice as correct"
+    return required("no_answer_marker", not stray, detail)
+
+
+def _no_option_labels(question: Question, candidate: Candidate) -> CheckOutcome:
+    labelled = bool(candidate.options) and all(_OPTION_LABEL.match(option) for option in candidate.options)
+    stray = labelled and not all(_OPTION_LABEL.match(option) for option in question.options)
+    return required("no_option_labels", not stray, "every option starts with a label" if labelled else "plain options")
+
+
+def _no_stray_abstain(question: Question, candidate: Candidate, *, allows_abstain: bool) -> CheckOutcome:
+    has_abstain = any(map(is_abstain, candidate.options))
+    holds = allows_abstain or not has_abstain or any(map(is_abstain, question.options))
+    return required("no_stray_abstain", holds, "an abstain option" if has_abstain else "no abstain option")
+
+
+def _no_leak(question: Question, candidate: Candidate) -> CheckOutcome:
+    answer = words(candidate.options[candidate.answer_index])
+    leaked = _contains(words(candidate.context), answer) and not _contains(words(question.context), answer)
+    detail = "the context holds the answer's text" if leaked else "the answer's text is not in the context"
+    return CheckOutcome("no_leak", not leaked, len(answer) >= LEAK_WORDS, f"{detail}; compared word by word")
+
+
+def _same_script(question: Question, candidate: Candidate) -> CheckOutcome:
+    before, after = script(question.context), script(candidate.context)
+    detail = f"{before or 'no letters'} before, {after or 'no letters'} after"
+    return required("same_script", not before or not after or before == after, detail)
+
+
+def _differs(question: Question, candidate: Candidate) -> CheckOutcome:
+    same_context = normal_form(question.context) == normal_form(candidate.context)
+    same_options = sorted(map(normal_form, question.options)) == sorted(map(normal_form, candidate.options))
+    detail = f"context {'same' if same_context else 'changed'}, options {'same' if same_options else 'changed'}"
+    return required("differs_from_original", not (same_context and same_options), f"{detail}, in normal form")
+
+
+def _contains(whole: Sequence[str], part: Sequence[str]) -> bool:
+    size = len(part)
+    return size > 0 and any(tuple(whole[i : i + size]) == tuple(part) for i in range(len(whole) - size + 1))

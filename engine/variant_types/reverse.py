@@ -1,0 +1,118 @@
+"""Reverse conversion: from what happened back to the scene in which it could happen."""
+
+import re
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from data.records import Question
+from engine.candidate import Candidate
+from engine.variant_types.contract import CheckOutcome, advisory, quoted, required
+from engine.variant_types.demonstration import ORIGINAL
+from engine.variant_types.story import ending, is_story, scene
+from engine.variant_types.variant_type import Refusal, VariantType
+from engine.wording import content_stems, coverage, similarity
+
+TAIL: Final = "Which could be the possible context for this action?"
+LEAST_ENDING_COVERAGE: Final = 0.85
+LEAST_ANSWER_SIMILARITY: Final = 0.5
+"""Published rows: 90 % of the answers are at least this near to the original context, half of them 0.96."""
+MOST_DISTRACTOR_SIMILARITY: Final = 0.5
+"""99 % of the published distractors stay below it."""
+FOREIGN_WANTED: Final = 24
+_NEAREST_IN_LENGTH: Final = 8
+_DISTRACTORS: Final = 3
+_LEAST_ENDING_STEMS: Final = 3
+_ASKS_FOR_CONTEXT: Final = re.compile(r"\b(?:context|scene|situation|scenario)\b[^?]*\?\W*$", re.IGNORECASE)
+
+
+def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
+    told = coverage(question.options[answer_index], candidate.context)
+    answer = candidate.options[candidate.answer_index]
+    kept = max(similarity(answer, question.context), coverage(answer, question.context))
+    others = [o for i, o in enumerate(candidate.options) if i != candidate.answer_index]
+    rival = max(others, key=lambda other: similarity(other, question.context), default="")
+    near = similarity(rival, question.context)
+    return (
+        required("asks_for_context", bool(_ASKS_FOR_CONTEXT.search(candidate.context)), f"asked as {TAIL!r} or alike"),
+        required(
+            "ending_in_context",
+            told >= LEAST_ENDING_COVERAGE,
+            f"{told:.0%} of the right option's word stems, {LEAST_ENDING_COVERAGE:.0%} wanted",
+        ),
+        required(
+            "original_context_is_answer",
+            kept >= LEAST_ANSWER_SIMILARITY,
+            f"compared by word stems: {kept:.2f}, {LEAST_ANSWER_SIMILARITY} wanted",
+        ),
+        required(
+            "one_original_context",
+            near < MOST_DISTRACTOR_SIMILARITY,
+            f"nearest other option {quoted(rival)}: stem similarity {near:.2f}, "
+            f"below {MOST_DISTRACTOR_SIMILARITY} wanted",
+        ),
+        _answer_not_longest(candidate),
+    )
+
+
+def write(question: Question, foreign: Sequence[Question], rng: Random) -> Candidate | Refusal:
+    """The ending asked about, the question's own scene as the answer, scenes of other questions beside it.
+
+    Whether a borrowed scene could precede the ending too is left to the verifier and to people.
+    """
+    if question.answer_index is None or not is_story(question):
+        return Refusal("the context sets no scene that a sentence could follow")
+    action = ending(question, question.options[question.answer_index])
+    if len(content_stems(action)) < _LEAST_ENDING_STEMS:
+        return Refusal("the right option says too little to tell its context")
+    own = " ".join(scene(question))
+    borrowed: list[str] = []
+    for other in foreign:
+        text = " ".join(scene(other)) if is_story(other) else ""
+        if text and all(
+            similarity(text, one) < MOST_DISTRACTOR_SIMILARITY for one in (own, question.context, *borrowed)
+        ):
+            borrowed.append(text)
+    if len(borrowed) < _DISTRACTORS:
+        return Refusal("fewer than three other questions lend a scene that differs enough")
+    # Alike in length, or the longest option would be the answer (67 % of the published rows).
+    alike = sorted(borrowed, key=lambda text: (abs(len(text) - len(own)), text))[:_NEAREST_IN_LENGTH]
+    return Candidate(f"{action} {TAIL}", (own, *rng.sample(alike, _DISTRACTORS)), 0, False)
+
+
+def _answer_not_longest(candidate: Candidate) -> CheckOutcome:
+    answer = len(candidate.options[candidate.answer_index])
+    longest = max((len(o) for i, o in enumerate(candidate.options) if i != candidate.answer_index), default=0)
+    return advisory("answer_not_longest", answer <= 1.5 * longest, f"{answer} characters, the next longest {longest}")
+
+
+REVERSE: Final = VariantType(
+    key="reverse",
+    name="reverse conversion",
+    definition="The right ending is given and its context is asked for; the original context is the answer.",
+    bloom_level="analyse",
+    rubric=(
+        "The variant states the original right option as something that happened and asks for its context. The marked "
+        "answer is the original context, and telling it from the others needs the same knowledge as the original."
+    ),
+    instructions=(
+        "State the right option as one full sentence, with its subject taken from the context, then ask: "
+        f'"{TAIL}" Give four options: the original context as one or more full sentences, without its unfinished end, '
+        "is the answer; the three others are contexts of about the same length in which the action could not happen."
+    ),
+    demonstration=Candidate(
+        f"The man waits under the umbrella until the bus comes. {TAIL}",
+        (
+            "A woman cuts a lemon in half on a wooden board. She squeezes it over a plate of grilled fish.",
+            "Two children build a tower of blocks on the carpet. Their dog lies asleep beside the warm stove.",
+            " ".join(scene(ORIGINAL)),
+            "A mechanic rolls a van into his garage. He loosens the wheel nuts and takes off the left front wheel.",
+        ),
+        2,
+        False,
+    ),
+    option_count=lambda _: 4,
+    own_checks=own_checks,
+    write=write,
+    foreign_wanted=FOREIGN_WANTED,
+)
