@@ -1,8 +1,8 @@
 """A Label Studio server of our own: its data folder, its process group, its readiness and its end.
 
-Owns `state/data` (Label Studio's), `state/server.log` and `state/server.json` (which process it is). Refuses to signal a
-process that it did not start, and a port that somebody else holds. The server's own Python lives in an environment
-apart, so nothing of Label Studio is imported here.
+Owns `state/data` (Label Studio's), `state/server.log` and `state/server.json` (which process it is). Refuses to
+signal a process that it did not start, and a port that somebody else holds. The server's own Python lives in an
+environment apart, so nothing of Label Studio is imported here.
 """
 
 import json
@@ -89,9 +89,9 @@ class LabelStudioServer:
             if _is_sqlite(os.environ) and not (data / "label_studio.sqlite3").exists():
                 copy_template(self._python, version, data, report)
             with self.log.open("ab") as log:
+                command = ["-m", "label_studio.server", "start", "--no-browser", "--internal-host", _HOST]
                 self._child = subprocess.Popen(
-                    [self._python, "-m", "label_studio.server", "start", "--no-browser"]
-                    + ["--internal-host", _HOST, "--port", str(self._port)],
+                    [str(self._python), *command, "--port", str(self._port)],
                     cwd=self._state,
                     env=server_environment(os.environ, data, self.url, self._credentials),
                     stdin=subprocess.DEVNULL,

@@ -61,11 +61,11 @@ def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Ca
             with tempfile.TemporaryDirectory(dir=cache, prefix=name) as scratch:
                 _migrate(python, Path(scratch))
                 template.mkdir(exist_ok=True)
-                os.replace(Path(scratch) / _DATABASE, template / _DATABASE)
+                (Path(scratch) / _DATABASE).replace(template / _DATABASE)
     unfinished = data / f"{_DATABASE}.copying"
     shutil.copyfile(template / _DATABASE, unfinished)
     unfinished.chmod(0o600)
-    os.replace(unfinished, data / _DATABASE)
+    unfinished.replace(data / _DATABASE)
 
 
 def _migrate(python: Path, folder: Path) -> None:

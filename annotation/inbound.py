@@ -1,0 +1,283 @@
+"""Label Studio's JSON to what a person said, or to the reason why it cannot be read. Pure; nothing is dropped silently.
+
+Label Studio validates nothing (unknown choices and strange scores get 201), so everything is validated here, against
+the controls of `labels`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from annotation.labels import (
+    CHOICE_CONTROLS,
+    COMMENT,
+    CORRECTED_ANSWER,
+    CORRECTED_TEXT,
+    FLAG,
+    OPTION_LETTERS,
+    PROVENANCE,
+    TEXT_CONTROLS,
+    YES,
+    control_of,
+)
+from annotation.tasks import said_hash
+from data.dimensions import AU, LC, TC
+from data.records import AnnotationId, Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What our hidden field says of a label that the console made."""
+
+    annotation_id: AnnotationId
+    revision: int
+    is_blind: bool
+    shown_verifier: str | None
+    guidelines_version: str
+    config_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class InboundAnnotation:
+    """An annotation as Label Studio holds it. `completed_by` and `updated_by` are its user ids.
+
+    `is_empty`: neither skipped nor answered in any way; kept, and shown as needing attention.
+    """
+
+    ls_annotation_id: int
+    completed_by: int | None
+    updated_by: int | None
+    answers: Answers
+    corrected_answer_index: int | None
+    corrected_text: str | None
+    comment: str
+    is_flagged: bool
+    is_skipped: bool
+    lead_time_s: float | None
+    created_at: datetime
+    updated_at: datetime
+    provenance: Provenance | None
+
+    @property
+    def content_hash(self) -> str:
+        return said_hash(
+            self.answers,
+            corrected_answer_index=self.corrected_answer_index,
+            corrected_text=self.corrected_text,
+            comment=self.comment,
+            is_flagged=self.is_flagged,
+            is_skipped=self.is_skipped,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        said = self.corrected_answer_index is not None or self.corrected_text or self.comment or self.is_flagged
+        return not self.is_skipped and self.answers.is_empty and not said
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why an annotation goes into quarantine; `reason` is one line for a person."""
+
+    ls_annotation_id: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class InboundTask:
+    """A task of a page. `annotations` holds each one's own outcome; `ls_annotation_ids` all ids that the task has."""
+
+    ls_task_id: int
+    updated_at: datetime
+    annotations: tuple[tuple[InboundAnnotation | Unreadable, Mapping[str, object]], ...]
+    ls_annotation_ids: frozenset[int]
+
+
+def task_from(payload: object, *, option_count: int) -> InboundTask | Unreadable:
+    """One task with its annotations; one that cannot be read does not spoil its neighbours.
+
+    Args:
+        option_count: options of the task's variant; a corrected answer beyond them does not fit.
+    """
+    try:
+        task = _Task.model_validate(payload)
+    except ValidationError as exc:
+        return Unreadable(None, f"task: {_first(exc)}")
+    annotations = tuple((annotation_from(each, option_count=option_count), _object(each)) for each in task.annotations)
+    ids = [_id_of(each) for each in task.annotations]
+    return InboundTask(task.id, task.updated_at, annotations, frozenset(each for each in ids if each is not None))
+
+
+def task_id_of(payload: object) -> int | None:
+    """The id alone, also of a task that cannot be read."""
+    return _id_of(payload)
+
+
+def annotation_from(payload: object, *, option_count: int) -> InboundAnnotation | Unreadable:
+    """What the person said, or why it does not fit the label config."""
+    try:
+        raw = _Annotation.model_validate(payload)
+        given = _by_control(raw.result or ())
+        index = _corrected_index(given, option_count)
+        provenance = _provenance(given)
+    except ValidationError as exc:
+        return Unreadable(_id_of(payload), _first(exc))
+    except _DoesNotFitError as exc:
+        return Unreadable(_id_of(payload), str(exc))
+    answers = [given.get(control_of(dimension.key)) for dimension in (TC, LC, AU)]
+    return InboundAnnotation(
+        ls_annotation_id=raw.id,
+        completed_by=raw.completed_by,
+        updated_by=raw.updated_by,
+        answers=Answers(*(None if answer is None else answer == YES for answer in answers)),
+        corrected_answer_index=index,
+        corrected_text=given.get(CORRECTED_TEXT) or None,
+        comment=given.get(COMMENT, ""),
+        is_flagged=FLAG in given,
+        is_skipped=raw.was_cancelled or False,
+        lead_time_s=raw.lead_time,
+        created_at=raw.created_at,
+        updated_at=raw.updated_at,
+        provenance=provenance,
+    )
+
+
+class _DoesNotFitError(Exception):
+    """The result is JSON of the right shape and says what the label config does not know."""
+
+
+def _utc(stamp: datetime) -> datetime:
+    """Naive stamps are UTC: so Label Studio means them."""
+    return stamp.replace(tzinfo=UTC) if stamp.tzinfo is None else stamp.astimezone(UTC)
+
+
+def _user_id(user: object) -> object:
+    """A number in lists, an object with an id in details."""
+    return user.get("id") if isinstance(user, Mapping) else user
+
+
+def _seconds(lead_time: object) -> float | None:
+    """A strange duration must not cost a label: it is left out."""
+    if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
+        return None
+    return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
+
+
+Stamp = Annotated[datetime, AfterValidator(_utc)]
+UserId = Annotated[int | None, BeforeValidator(_user_id)]
+
+
+class _Item(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    from_name: str
+    value: Mapping[str, object]
+
+
+class _Annotation(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    id: int
+    result: list[_Item] | None = None
+    completed_by: UserId = None
+    updated_by: UserId = None
+    was_cancelled: bool | None = False
+    lead_time: Annotated[float | None, BeforeValidator(_seconds)] = None
+    created_at: Stamp
+    updated_at: Stamp
+
+
+class _Task(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    id: int
+    updated_at: Stamp
+    annotations: list[object] = Field(default_factory=list)
+
+
+class _ProvenanceField(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    annotation_id: str
+    revision: int
+    is_blind: bool
+    shown_verifier: str | None
+    guidelines_version: str
+    config_hash: str
+
+
+def _by_control(items: Sequence[_Item]) -> dict[str, str]:
+    """The one value of each control that has one."""
+    given: dict[str, str] = {}
+    for item in items:
+        name = item.from_name
+        if name in given:
+            raise _DoesNotFitError(f"control {name!r} is given twice")
+        if name in CHOICE_CONTROLS:
+            given[name] = _single_choice(name, item.value)
+        elif name in TEXT_CONTROLS:
+            given[name] = _text(name, item.value)
+        else:
+            raise _DoesNotFitError(f"control {name!r} is not in the label config")
+    return given
+
+
+def _single_choice(name: str, value: Mapping[str, object]) -> str:
+    choices = value.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1:
+        raise _DoesNotFitError(f"control {name!r} takes one choice and has {choices!r}")
+    if choices[0] not in CHOICE_CONTROLS[name]:
+        raise _DoesNotFitError(f"choice {choices[0]!r} of control {name!r} is not in the label config")
+    return str(choices[0])
+
+
+def _text(name: str, value: Mapping[str, object]) -> str:
+    text = value.get("text")
+    lines = [text] if isinstance(text, str) else text
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise _DoesNotFitError(f"control {name!r} holds no text but {text!r}")
+    return "\n".join(lines)
+
+
+def _corrected_index(given: Mapping[str, str], option_count: int) -> int | None:
+    letter = given.get(CORRECTED_ANSWER)
+    if letter is None:
+        return None
+    index = OPTION_LETTERS.index(letter)
+    if index >= option_count:
+        raise _DoesNotFitError(f"corrected answer {letter}: the variant has {option_count} options")
+    return index
+
+
+def _provenance(given: Mapping[str, str]) -> Provenance | None:
+    """None where the hidden field is absent or was tampered with: then the label is one of Label Studio's own."""
+    try:
+        field = _ProvenanceField.model_validate_json(given.get(PROVENANCE, ""))
+    except ValidationError:
+        return None
+    return Provenance(
+        AnnotationId(field.annotation_id),
+        field.revision,
+        field.is_blind,
+        field.shown_verifier,
+        field.guidelines_version,
+        field.config_hash,
+    )
+
+
+def _id_of(payload: object) -> int | None:
+    number = payload.get("id") if isinstance(payload, Mapping) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _object(payload: object) -> Mapping[str, object]:
+    return payload if isinstance(payload, Mapping) else {"payload": payload}
+
+
+def _first(exc: ValidationError) -> str:
+    error = exc.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, error['loc'])) or 'payload'}: {error['msg']}"

@@ -1,0 +1,91 @@
+"""The outbox: what Label Studio has still to be told. A row is written in the transaction that saves the label."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from data.ids import content_hash
+from data.records import AnnotationId
+from data.store import Connection
+
+OutboxKind = Literal["annotation", "deletion"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """`attempts` counts failed tries; `last_error` is that of the last."""
+
+    outbox_id: str
+    kind: OutboxKind
+    annotation_id: AnnotationId
+    revision: int
+    created_at: datetime
+    attempts: int
+    next_attempt_at: datetime
+    last_error: str | None
+
+
+class OutboxTable:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, *, kind: OutboxKind, annotation_id: AnnotationId, revision: int, now: datetime) -> str:
+        """Queue a push; the same one twice is one row. Returns its id."""
+        outbox_id = "o_" + content_hash("outbox", kind, annotation_id, revision)[:20]
+        self._connection.execute(
+            "INSERT INTO outbox (outbox_id, kind, annotation_id, revision, created_at, attempts, next_attempt_at) "
+            "VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (outbox_id) DO NOTHING",
+            [outbox_id, kind, annotation_id, revision, now, now],
+        )
+        return outbox_id
+
+    def due(self, now: datetime, limit: int) -> list[OutboxRow]:
+        """Open rows whose turn has come: the newest revision of each annotation, oldest first."""
+        rows = self._connection.execute(
+            """
+            SELECT outbox_id, kind, annotation_id, revision, created_at, attempts, next_attempt_at, last_error
+            FROM outbox WHERE done_at IS NULL
+            QUALIFY row_number() OVER (PARTITION BY annotation_id ORDER BY revision DESC) = 1 AND next_attempt_at <= ?
+            ORDER BY created_at, outbox_id LIMIT ?
+            """,
+            [now, limit],
+        ).fetchall()
+        return [OutboxRow(row[0], row[1], AnnotationId(row[2]), *row[3:]) for row in rows]
+
+    def is_open(self, annotation_id: AnnotationId) -> bool:
+        """Whether a revision of ours is still on its way."""
+        row = self._connection.execute(
+            "SELECT 1 FROM outbox WHERE annotation_id = ? AND done_at IS NULL LIMIT 1", [annotation_id]
+        ).fetchone()
+        return row is not None
+
+    def mark_done(self, annotation_id: AnnotationId, revision: int, now: datetime) -> None:
+        """After the read-back; earlier revisions of the annotation are overtaken and done with it."""
+        self._connection.execute(
+            "UPDATE outbox SET done_at = ?, last_error = NULL "
+            "WHERE annotation_id = ? AND revision <= ? AND done_at IS NULL",
+            [now, annotation_id, revision],
+        )
+
+    def mark_failed(self, outbox_id: str, *, next_attempt_at: datetime, error: str) -> None:
+        self._connection.execute(
+            "UPDATE outbox SET attempts = attempts + 1, next_attempt_at = ?, last_error = ? WHERE outbox_id = ?",
+            [next_attempt_at, error, outbox_id],
+        )
+
+    def make_due(self, now: datetime) -> None:
+        """Forget the waits: the server answers again."""
+        self._connection.execute(
+            "UPDATE outbox SET next_attempt_at = ? WHERE done_at IS NULL AND next_attempt_at > ?", [now, now]
+        )
+
+    def open_count(self) -> int:
+        row = self._connection.execute("SELECT count(*) FROM outbox WHERE done_at IS NULL").fetchone()
+        return 0 if row is None else int(row[0])
+
+    def synced_at(self, annotation_id: AnnotationId, revision: int) -> datetime | None:
+        """When Label Studio was seen to have this revision; None until then."""
+        row = self._connection.execute(
+            "SELECT max(done_at) FROM outbox WHERE annotation_id = ? AND revision = ?", [annotation_id, revision]
+        ).fetchone()
+        return None if row is None else row[0]
