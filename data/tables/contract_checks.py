@@ -20,7 +20,14 @@ class ContractCheckTable:
 
     def of(self, variant_id: VariantId) -> list[ContractCheck]:
         """Required ones first, then by name; empty for a variant that was never checked."""
-        return list(contract_checks_from(self.arrow([variant_id])))
+        return self.by_variant([variant_id]).get(variant_id, [])
+
+    def by_variant(self, ids: Sequence[VariantId]) -> dict[VariantId, list[ContractCheck]]:
+        """As `of`, for many; variants that were never checked are absent."""
+        checks: dict[VariantId, list[ContractCheck]] = {}
+        for check in contract_checks_from(self.arrow(ids)):
+            checks.setdefault(check.variant_id, []).append(check)
+        return checks
 
     def arrow(self, ids: Sequence[VariantId] | None = None) -> pa.Table:
         """CONTRACT_CHECK_SCHEMA, ordered by variant, required first, name; all variants when `ids` is None."""

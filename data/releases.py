@@ -1,0 +1,239 @@
+"""Freezing accepted variants into a folder, whole or not at all, and proving later that the folder is unchanged.
+
+    README.md       dataset card; its `configs:` make `datasets.load_dataset(folder)` work
+    data/*.parquet  one file a variant type, and the questions
+    manifest.json   counts, ids, verifier versions, SHA-256 of every other file; its own SHA-256 is kept in the store
+
+Refuses to choose what is released: the caller brings the items.
+"""
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from data.errors import ReleaseError
+from data.export import ReleaseItem, write_configs
+from data.release_card import card
+
+MANIFEST: Final = "manifest.json"
+MANIFEST_FORMAT: Final = 1
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_UNFINISHED: Final = ".unfinished-"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRelease:
+    """A complete release under a temporary name; `publish` gives it its own."""
+
+    temporary: Path
+    folder: Path
+    manifest_sha256: str
+
+    def publish(self) -> None:
+        """Raises ReleaseError when the folder exists by now."""
+        _refuse_existing(self.folder)
+        try:
+            self.temporary.rename(self.folder)
+            _sync_folder(self.folder.parent)
+        except OSError as exc:
+            raise ReleaseError(f"release folder {self.folder} cannot be put in place: {exc.strerror}") from exc
+
+
+def check_name(name: str) -> None:
+    """Raises ReleaseError unless `name` can be a folder and a dataset name everywhere."""
+    if not _NAME.fullmatch(name):
+        raise ReleaseError(
+            f"release name {name!r}: use 1 to 64 of a-z, 0-9, dot, underscore and hyphen, "
+            f"beginning with a letter or digit, as in 'mini-1.0'"
+        )
+
+
+@contextmanager
+def staged_release(
+    root: Path,
+    *,
+    name: str,
+    number: int,
+    items: Sequence[ReleaseItem],
+    created_at: datetime,
+    code_version: str,
+) -> Iterator[StagedRelease]:
+    """Write the release under a temporary name in `root`, for the block to `publish`.
+
+    Without `publish`, or when the block raises, nothing of it is left.
+
+    Raises:
+        ReleaseError: a bad name, a folder of that name, nothing to release, or a disk that refuses.
+    """
+    check_name(name)
+    folder = root / name
+    _refuse_existing(folder)
+    if not items:
+        raise ReleaseError(
+            f"release {name!r}: no variant is accepted yet; review variants until some are, then create the release"
+        )
+    temporary = root / f"{_UNFINISHED}{name}-{secrets.token_hex(4)}"
+    try:
+        staged = StagedRelease(temporary, folder, _write(temporary, name, number, items, created_at, code_version))
+    except BaseException as exc:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(exc, OSError):
+            raise ReleaseError(
+                f"release {name!r} cannot be written to {root}: {exc.strerror or exc}; make room there and try again"
+            ) from exc
+        raise
+    try:
+        yield staged
+    except BaseException:
+        if not temporary.exists():  # published already, and then the store said no
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSummary:
+    """What a manifest says of its release; `variants` and `by_type` count variants, `questions` their originals."""
+
+    name: str
+    number: int
+    created_at: str
+    code_version: str
+    variants: int
+    questions: int
+    by_type: Mapping[str, int]
+    verifier_versions: tuple[str, ...]
+    variant_ids: tuple[str, ...]
+
+
+def read_manifest(folder: Path) -> ManifestSummary:
+    """Raises ReleaseError when it is missing or damaged."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        counts = manifest["counts"]
+        return ManifestSummary(
+            name=manifest["name"],
+            number=manifest["number"],
+            created_at=manifest["created_at"],
+            code_version=manifest["code_version"],
+            variants=counts["variants"],
+            questions=counts["questions"],
+            by_type=counts["by_type"],
+            verifier_versions=tuple(manifest["verifier_versions"]),
+            variant_ids=tuple(manifest["variant_ids"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise ReleaseError(f"{folder / MANIFEST} is missing or damaged: {exc}; `sagedesk release verify`") from exc
+
+
+def verify_release(folder: Path, manifest_sha256: str) -> list[str]:
+    """What differs from the release that was made, one line a file, sorted; empty when nothing does.
+
+    Files beside the manifest's own list count too. Where the manifest itself is changed, its list is not believed
+    and only that is said.
+    """
+    if not folder.is_dir():
+        return [f"{folder}: the folder is missing"]
+    manifest_file = folder / MANIFEST
+    try:
+        content = manifest_file.read_bytes()
+    except OSError as exc:
+        return [f"{MANIFEST}: cannot be read: {exc.strerror}"]
+    if hashlib.sha256(content).hexdigest() != manifest_sha256:
+        return [f"{MANIFEST}: changed since the release was made, so no other file can be vouched for"]
+    expected: Mapping[str, str] = json.loads(content)["files"]
+    found = {
+        file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()
+    }
+    problems = [f"{name}: not part of the release" for name in found - expected.keys() - {MANIFEST}]
+    for name, sha256 in expected.items():
+        if name not in found:
+            problems.append(f"{name}: missing")
+        elif _sha256(folder / name) != sha256:
+            problems.append(f"{name}: changed")
+    return sorted(problems)
+
+
+def remove_unfinished(root: Path) -> list[Path]:
+    """Remove what interrupted exports left in `root`; for the start of a desk, before any export. Returns them."""
+    leftovers = sorted(root.glob(_UNFINISHED + "*")) if root.is_dir() else []
+    for leftover in leftovers:
+        shutil.rmtree(leftover, ignore_errors=True)
+    return leftovers
+
+
+def _refuse_existing(folder: Path) -> None:
+    if folder.exists():
+        raise ReleaseError(
+            f"release {folder.name!r}: the folder {folder} exists already; a release is never overwritten, "
+            f"choose another name"
+        )
+
+
+def _write(
+    folder: Path, name: str, number: int, items: Sequence[ReleaseItem], created_at: datetime, code_version: str
+) -> str:
+    """Returns the manifest's SHA-256, with everything on the disk."""
+    (folder / "data").mkdir(parents=True)
+    configs = write_configs(items, folder / "data")
+    by_type = Counter(item.variant.variant_type for item in items)
+    (folder / "README.md").write_text(
+        card(
+            name=name,
+            number=number,
+            items=items,
+            config_files={config: file.relative_to(folder).as_posix() for config, file in configs.items()},
+            created_at=created_at,
+            code_version=code_version,
+        ),
+        "utf-8",
+    )
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    manifest = {
+        "format": MANIFEST_FORMAT,
+        "name": name,
+        "number": number,
+        "created_at": created_at.isoformat(),
+        "code_version": code_version,
+        "counts": {
+            "variants": len(items),
+            "questions": len({item.question.question_id for item in items}),
+            "by_type": dict(by_type),
+        },
+        "verifier_versions": sorted({verdict.verifier_version for item in items for verdict in item.verdicts}),
+        "variant_ids": [item.variant.variant_id for item in items],
+        "files": {file.relative_to(folder).as_posix(): _sha256(file) for file in files},
+    }
+    manifest_file = folder / MANIFEST
+    manifest_file.write_text(json.dumps(manifest, ensure_ascii=False, indent=2, sort_keys=True) + "\n", "utf-8")
+    for file in [*files, manifest_file]:
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+    for directory in (folder / "data", folder):
+        _sync_folder(directory)
+    return _sha256(manifest_file)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
