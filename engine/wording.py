@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Final, Literal
 
 from data.ids import normal_form
@@ -30,9 +31,11 @@ _IRREGULAR: Final = {
     **dict.fromkeys(("does", "did", "doing", "done"), "do"),
     **dict.fromkeys(("goes", "went", "gone"), "go"),
 }
-_STOP_WORDS: Final = frozenset(
-    ["a", "an", "and", "as", "at", "be", "but", "by", "do", "for", "from", "have", "he", "her", "him", "his", "i", "in", "into", "it", "its", "of", "off", "on", "or", "out", "over", "she", "so", "that", "the", "their", "them", "then", "there", "they", "this", "to", "up", "was", "what", "when", "where", "which", "while", "who", "will", "with", "you", "your", "we", "our", "not"]
-)
+_FUNCTION_WORDS: Final = """
+a an and as at be but by do for from have he her him his i in into it its of off on or out over she so that the their
+them then there they this to up was what when where which while who will with you your we our not
+"""
+_STOP_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 _NEGATIONS: Final = frozenset(("not", "no", "never", "none", "without", "cannot"))
 
 
@@ -56,6 +59,7 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(unicodedata.normalize("NFC", text).replace("’", "'").casefold()))
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """A crude stem: equal for the common inflections of one English word, `word` itself for other scripts."""
     word = _IRREGULAR.get(word, word).removesuffix("'s")

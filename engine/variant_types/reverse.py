@@ -66,18 +66,22 @@ def write(question: Question, foreign: Sequence[Question], rng: Random) -> Candi
     if len(content_stems(action)) < _LEAST_ENDING_STEMS:
         return Refusal("the right option says too little to tell its context")
     own = " ".join(scene(question))
+    lent = {" ".join(scene(other)) for other in foreign if is_story(other)}
+    differing = [text for text in lent if all(_differs(text, one) for one in (own, question.context))]
+    # Alike in length, or the longest option would be the answer (67 % of the published rows).
+    alike = sorted(differing, key=lambda text: (abs(len(text) - len(own)), text))[:_NEAREST_IN_LENGTH]
+    rng.shuffle(alike)
     borrowed: list[str] = []
-    for other in foreign:
-        text = " ".join(scene(other)) if is_story(other) else ""
-        if text and all(
-            similarity(text, one) < MOST_DISTRACTOR_SIMILARITY for one in (own, question.context, *borrowed)
-        ):
+    for text in alike:
+        if len(borrowed) < _DISTRACTORS and all(_differs(text, one) for one in borrowed):
             borrowed.append(text)
     if len(borrowed) < _DISTRACTORS:
         return Refusal("fewer than three other questions lend a scene that differs enough")
-    # Alike in length, or the longest option would be the answer (67 % of the published rows).
-    alike = sorted(borrowed, key=lambda text: (abs(len(text) - len(own)), text))[:_NEAREST_IN_LENGTH]
-    return Candidate(f"{action} {TAIL}", (own, *rng.sample(alike, _DISTRACTORS)), 0, False)
+    return Candidate(f"{action} {TAIL}", (own, *borrowed), 0, False)
+
+
+def _differs(one: str, other: str) -> bool:
+    return similarity(one, other) < MOST_DISTRACTOR_SIMILARITY
 
 
 def _answer_not_longest(candidate: Candidate) -> CheckOutcome:
