@@ -1,0 +1,251 @@
+"""Files to raw rows: JSONL, JSON, CSV/TSV, Parquet. Keeps every cell as it came; refuses single rows where it can.
+
+Cells such as NA, None, TRUE, 007 and 1e3 stay text: nothing here guesses types.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data.errors import InputError
+from data.imports.items import Notice, RawRow, Refusal, shown
+
+SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+MAX_JSON_BYTES: Final = 200 * 1024 * 1024
+MAX_CELL_CHARACTERS: Final = 1_000_000
+PARQUET_BATCH_ROWS: Final = 1_000
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+
+RawItem = RawRow | Refusal | Notice
+
+
+def importable_files(path: Path) -> list[Path]:
+    """`path` itself, or the files of the folder that can be read, by name.
+
+    Raises:
+        InputError: nothing there, or nothing that can be read.
+    """
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+        if not files:
+            raise InputError(f"{path}: the folder has no file that can be read; put one of {', '.join(SUFFIXES)} there")
+        return files
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder; check the path")
+    if not path.is_file():
+        raise InputError(f"{path}: is neither a file nor a folder")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path}: cannot read {path.suffix or 'a file without a suffix'}; use {', '.join(SUFFIXES)}")
+    return [path]
+
+
+def read_rows(file: Path, *, encoding: str | None = None) -> Iterator[RawItem]:
+    """Rows of one file in order, streamed where the format allows.
+
+    Raises:
+        InputError: the file as a whole cannot be read.
+    """
+    try:
+        if file.stat().st_size == 0:
+            raise InputError(f"{file.name}: the file is empty")
+        suffix = file.suffix.lower()
+        if suffix in {".jsonl", ".ndjson"}:
+            yield from _jsonl(file, encoding)
+        elif suffix == ".json":
+            yield from _json(file, encoding)
+        elif suffix == ".parquet":
+            yield from _parquet(file)
+        else:
+            yield from _csv(file, encoding)
+    except OSError as exc:
+        raise InputError(f"{file}: cannot be read: {exc.strerror or exc}") from exc
+
+
+def rows_of(values: Mapping[str, object], file: str, number: int) -> RawRow | Refusal:
+    """A row from parsed values; refused where its keys or text cannot be kept."""
+    for key, value in values.items():
+        fault = _fault_of(value)
+        if fault:
+            return Refusal(file, number, f"field {shown(key)!r} {fault}", shown(value))
+    return RawRow(file, number, values)
+
+
+def _fault_of(value: object) -> str | None:
+    if isinstance(value, str):
+        if "\x00" in value:
+            return "holds a NUL character; remove it"
+        if len(value) > MAX_CELL_CHARACTERS:
+            return f"has {len(value)} characters; at most {MAX_CELL_CHARACTERS} are read"
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            return "holds half of a surrogate pair; mend the text"
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}; use a finite number"
+    elif isinstance(value, list | tuple):
+        return next(filter(None, map(_fault_of, value)), None)
+    elif isinstance(value, dict):
+        return next(filter(None, map(_fault_of, value.values())), None)
+    return None
+
+
+def _jsonl(file: Path, encoding: str | None) -> Iterator[RawItem]:
+    codec = _codec(file, encoding)
+    with file.open("rb") as lines:
+        number = 0
+        while line := lines.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                yield Refusal(file.name, number, f"line is longer than {MAX_LINE_BYTES} bytes", shown(line[:300]))
+                while line and not line.endswith(b"\n"):
+                    line = lines.readline(MAX_LINE_BYTES + 1)
+                continue
+            if not line.strip():
+                continue
+            try:
+                text = line.decode(codec).removeprefix("\ufeff")
+            except UnicodeDecodeError as exc:
+                yield Refusal(file.name, number, _not_text(exc, codec), shown(line))
+                continue
+            yield _parsed_line(text.rstrip("\r\n"), file.name, number)
+
+
+def _parsed_line(text: str, file: str, number: int) -> RawRow | Refusal:
+    try:
+        values = _loads(text)
+    except (ValueError, RecursionError) as exc:
+        return Refusal(file, number, f"line is not JSON: {exc}; mend or remove it", shown(text))
+    if not isinstance(values, dict):
+        return Refusal(file, number, f"line is a JSON {type(values).__name__}, not an object", shown(text))
+    return rows_of(values, file, number)
+
+
+def _json(file: Path, encoding: str | None) -> Iterator[RawItem]:
+    size = file.stat().st_size
+    if size > MAX_JSON_BYTES:
+        raise InputError(f"{file.name}: {size} bytes of one JSON document; convert it to JSONL, which is streamed")
+    codec = _codec(file, encoding)
+    try:
+        document = _loads(file.read_bytes().decode(codec).removeprefix("\ufeff"))
+    except UnicodeDecodeError as exc:
+        raise InputError(f"{file.name}: {_not_text(exc, codec)}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise InputError(f"{file.name}: is not JSON: {exc}") from exc
+    rows = _rows_inside(document, file.name)
+    for number, values in enumerate(rows, start=1):
+        if isinstance(values, dict):
+            yield rows_of(values, file.name, number)
+        else:
+            yield Refusal(file.name, number, f"element is a {type(values).__name__}, not an object", shown(values))
+
+
+def _rows_inside(document: object, file: str) -> list[object]:
+    """The list itself, or the only list of objects inside an exported object."""
+    if isinstance(document, list):
+        return document
+    if isinstance(document, dict):
+        lists = {key: value for key, value in document.items() if isinstance(value, list) and value}
+        rows = {key: value for key, value in lists.items() if all(isinstance(row, dict) for row in value)}
+        if len(rows) == 1:
+            return next(iter(rows.values()))
+        found = ", ".join(map(repr, rows)) or "none"
+        raise InputError(f"{file}: is one object; exactly one list of rows is expected inside, found: {found}")
+    raise InputError(f"{file}: is a JSON {type(document).__name__}; a list of objects is expected")
+
+
+def _csv(file: Path, encoding: str | None) -> Iterator[RawItem]:
+    codec = _codec(file, encoding)
+    csv.field_size_limit(MAX_CELL_CHARACTERS + 1)
+    try:
+        with file.open(encoding=codec, newline="") as lines:
+            head = lines.read(64 * 1024)
+            if "\x00" in head:
+                raise InputError(f"{file.name}: holds NUL bytes; it is not a text file, or is UTF-16: save it as UTF-8")
+            delimiter = _delimiter(head)
+            lines.seek(0)
+            yield from _csv_rows(csv.reader(lines, delimiter=delimiter, strict=False), file.name)
+    except UnicodeDecodeError as exc:
+        raise InputError(f"{file.name}: {_not_text(exc, codec)}") from exc
+    except csv.Error as exc:
+        raise InputError(f"{file.name}: is not readable as CSV: {exc}") from exc
+
+
+def _csv_rows(reader: "csv._reader", file: str) -> Iterator[RawItem]:  # type: ignore[name-defined]  # csv names it only in its stub
+    header: list[str] = []
+    for number, cells in enumerate(reader, start=1):
+        if not header:
+            header = [cell.removeprefix("\ufeff").strip() for cell in cells]
+            twice = sorted({name for name in header if header.count(name) > 1})
+            if twice:
+                raise InputError(f"{file}: the header names {', '.join(map(repr, twice))} twice; rename one")
+            continue
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            reason = f"row has {len(cells)} cells, the header has {len(header)}; quote cells that hold the delimiter"
+            yield Refusal(file, number, reason, shown(str(cells)))
+            continue
+        yield rows_of(dict(zip(header, cells, strict=True)), file, number)
+
+
+def _parquet(file: Path) -> Iterator[RawItem]:
+    try:
+        number = 0
+        with pq.ParquetFile(file) as table:
+            for batch in table.iter_batches(PARQUET_BATCH_ROWS):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield rows_of(values, file.name, number)
+    except pa.ArrowException as exc:
+        raise InputError(f"{file.name}: is not readable as Parquet: {str(exc).splitlines()[0]}") from exc
+
+
+def _codec(file: Path, encoding: str | None) -> str:
+    """The declared encoding, else UTF-8 with or without its mark.
+
+    Raises:
+        InputError: an unknown encoding, or UTF-16 that nobody declared.
+    """
+    with file.open("rb") as content:
+        if encoding is None and content.read(2) in _UTF16_MARKS:
+            raise InputError(f"{file.name}: is UTF-16; save it as UTF-8, or declare --encoding utf-16")
+    if encoding is None:
+        return "utf-8-sig"
+    try:
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    except LookupError as exc:
+        raise InputError(f"{file.name}: unknown encoding {encoding!r}") from exc
+    return encoding
+
+
+def _not_text(exc: UnicodeDecodeError, codec: str) -> str:
+    name = "UTF-8" if codec == "utf-8-sig" else codec
+    return f"is not {name} (byte {exc.start}: {exc.object[exc.start]:#04x}); save it as UTF-8 or declare its --encoding"
+
+
+def _delimiter(head: str) -> str:
+    """The one that cuts the header into most cells; a comma when none does."""
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    return max(_DELIMITERS, key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
+
+
+def _loads(text: str) -> object:
+    return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is too large a number")
+    return value

@@ -1,0 +1,88 @@
+"""Any table of questions, by a column mapping: multiple choice, or open questions with a final answer."""
+
+from collections.abc import Iterable, Iterator
+
+from data.errors import InputError
+from data.ids import normal_form, question_id
+from data.imports.answers import answer_index, final_answer
+from data.imports.files import RawItem
+from data.imports.items import Notice, Parsed, RawRow, Refusal, shown
+from data.imports.mapping import ColumnMapping, require_columns
+from data.imports.options import Options, options_from_cell, options_from_cells
+from data.records import Question
+
+
+def parse_rows(rows: Iterable[RawItem], mapping: ColumnMapping, benchmark: str) -> Iterator[Parsed | Refusal | Notice]:
+    """One item a row, in order, then a notice where the file's integers look as if they counted from 1."""
+    lowest_seen: int | None = None
+    beyond_end = 0
+    file = ""
+    for row in rows:
+        if not isinstance(row, RawRow):
+            yield row
+            continue
+        file = row.file
+        number = _integer(row.values.get(mapping.answer or ""))
+        if number is not None:
+            lowest_seen = number if lowest_seen is None else min(lowest_seen, number)
+        try:
+            yield _parsed(row, mapping, benchmark)
+        except InputError as exc:
+            beyond_end += "declare --answer index1" in str(exc)
+            yield Refusal(row.file, row.number, str(exc), shown(str(row.values.get(mapping.context, row.values))))
+    if lowest_seen and beyond_end and mapping.answer_scheme != "index1":
+        yield Notice(
+            file,
+            f"{file}: no answer is 0 and {beyond_end} are one past the last option, so answers probably count from 1; "
+            f"import again with --answer index1",
+        )
+
+
+def suspicions_of(options: Options, index: int | None) -> tuple[str, ...]:
+    """What a person should look at in a question that is imported all the same."""
+    forms = [normal_form(text) for text in options.texts]
+    twice = sorted({forms.index(form) for form in forms if forms.count(form) > 1})
+    if not twice:
+        return ()
+    keyed = index is not None and forms.count(forms[index]) > 1
+    text = shown(options.texts[twice[0]])
+    return (f"two options are the same ({text!r}){', one of them keyed' if keyed else ''}: answer uniqueness suspect",)
+
+
+def _parsed(row: RawRow, mapping: ColumnMapping, benchmark: str) -> Parsed:
+    require_columns(mapping, row)
+    context = row.values[mapping.context]
+    if not isinstance(context, str) or not context.strip():
+        raise InputError(f"the question ({mapping.context!r}) is empty or no text; fill it or remove the row")
+    cell = row.values.get(mapping.answer) if mapping.answer else None
+    key = str(row.values.get(mapping.key) or row.number) if mapping.key else str(row.number)
+    subject = str(row.values.get(mapping.subject) or "") if mapping.subject else ""
+    if not mapping.options:
+        answer = None if cell is None or not str(cell).strip() else final_answer(str(cell))
+        question = Question(
+            question_id(context, (), None, answer), context, (), None, benchmark, key, subject, "", answer
+        )
+        return Parsed(row.file, row.number, question)
+    options = _options(row, mapping)
+    index = answer_index(cell, options, mapping.answer_scheme)
+    question = Question(
+        question_id(context, options.texts, index), context, options.texts, index, benchmark, key, subject
+    )
+    return Parsed(row.file, row.number, question, suspicions=suspicions_of(options, index))
+
+
+def _options(row: RawRow, mapping: ColumnMapping) -> Options:
+    if len(mapping.options) == 1:
+        return options_from_cell(row.values[mapping.options[0]])
+    options = options_from_cells([(name, row.values[name]) for name in mapping.options])
+    names = [name.strip()[-1:].upper() for name in mapping.options[: len(options.texts)]]
+    lettered = names == [chr(ord("A") + position) for position in range(len(names))]
+    return options if lettered else Options(options.texts)
+
+
+def _integer(cell: object) -> int | None:
+    if isinstance(cell, bool):
+        return None
+    if isinstance(cell, int):
+        return cell
+    return int(cell) if isinstance(cell, str) and cell.strip().isdecimal() else None

@@ -1,0 +1,31 @@
+"""Rows of a Hugging Face data set, by id or by a folder that `datasets` can read: `hf:ID[:SPLIT]`."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from data.errors import InputError
+from data.imports.files import RawItem, rows_of
+
+HUB_PREFIX: Final = "hf:"
+_SPLITS: Final = ("validation", "test", "train")
+
+
+def hub_rows(location: str) -> Iterator[RawItem]:
+    """Rows of one split in order; without a split, the first of validation, test, train that there is.
+
+    Raises:
+        InputError: the data set cannot be loaded, or has no such split.
+    """
+    from datasets import load_dataset
+
+    name, _, split = location.removeprefix(HUB_PREFIX).partition(":")
+    try:
+        dataset = load_dataset(name)
+    except Exception as exc:  # datasets raises its own, the hub's, and plain OSError and ValueError alike
+        reason = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
+        raise InputError(f"{location}: cannot be loaded: {reason}; check the id, the network and its access") from exc
+    chosen = split or next((known for known in _SPLITS if known in dataset), next(iter(dataset)))
+    if chosen not in dataset:
+        raise InputError(f"{location}: has no split {chosen!r}; it has {', '.join(dataset)}")
+    for number, values in enumerate(dataset[chosen], start=1):
+        yield rows_of(values, location, number)
