@@ -129,8 +129,10 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
     try:
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+        from transformers.utils.logging import disable_progress_bar
     except ImportError as exc:
         raise ModelError(f"converting {gguf_file.name}: {exc.name} is not installed; install sagedesk[ml]") from exc
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     source, name = str(gguf_file.parent), gguf_file.name
     try:
         config = AutoConfig.from_pretrained(source, gguf_file=name)

@@ -1,0 +1,38 @@
+"""The reply's JSON schema, bounded for one request: the options of its type, texts that fit the token budget.
+
+Only this built-in schema reaches a decoder, never one from a user or a model. Strictness stays with `engine.candidate`.
+"""
+
+import copy
+import json
+from typing import Any, Final
+
+from engine.backends.protocol import GenerationRequest
+from engine.candidate import MAX_CONTEXT_CHARACTERS, MAX_OPTION_CHARACTERS, REPLY_SCHEMA
+from engine.variant_types.table import VARIANT_TYPES
+
+# Small models fill what they may: at three characters a token a reply that uses all of it still closes in time.
+_CHARACTERS_PER_TOKEN: Final = 3
+_CONTEXT_SHARE: Final = 0.5
+
+
+def reply_schema(request: GenerationRequest, max_new_tokens: int) -> dict[str, Any]:
+    """REPLY_SCHEMA with exact option count and with lengths that a reply of `max_new_tokens` can hold."""
+    options = VARIANT_TYPES[request.variant_type].option_count(request.question)
+    return _bounded(options, max_new_tokens)
+
+
+def reply_schema_json(request: GenerationRequest, max_new_tokens: int) -> str:
+    return json.dumps(reply_schema(request, max_new_tokens))
+
+
+def _bounded(options: int, max_new_tokens: int) -> dict[str, Any]:
+    characters = max(_CHARACTERS_PER_TOKEN * max_new_tokens - 60, 120)  # 60 for braces, keys and quotes
+    schema = copy.deepcopy(REPLY_SCHEMA)
+    fields = schema["properties"]
+    fields["context"]["maxLength"] = min(int(characters * _CONTEXT_SHARE), MAX_CONTEXT_CHARACTERS)
+    fields["options"]["minItems"] = fields["options"]["maxItems"] = options
+    per_option = int(characters * (1 - _CONTEXT_SHARE)) // options
+    fields["options"]["items"]["maxLength"] = min(per_option, MAX_OPTION_CHARACTERS)
+    fields["answer"]["maximum"] = options - 1
+    return schema

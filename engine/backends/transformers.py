@@ -1,0 +1,246 @@
+"""Generation with a causal language model in this process: fp32 on the CPU, bf16 on a GPU where there is one.
+
+Owns loading such a model safely and batched sampling with a seed a row. Replies are held to the reply's schema by
+constrained decoding (llguidance): they parse then, which is not yet sense. Refuses unsafe folders.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from data.errors import ModelError
+from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
+from engine.backends.protocol import GenerationRequest, Reply, Sampling
+from engine.backends.reply_schema import reply_schema_json
+from engine.embedded import model_folder
+from engine.model_safety import folder_fingerprint, refuse_unsafe_folder
+from engine.prompts import request_messages
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+    from llguidance._lib import JsonCompileOptions
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+_BATCHES_A_WINDOW: Final = 4
+
+
+class TransformersBackend:
+    """Keeps one model in memory; `model` is the folder's name and the first digits of its fingerprint."""
+
+    name: ClassVar[str] = "transformers"
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
+        *,
+        model_name: str,
+        batch_size: int = 8,
+        is_constrained: bool = True,
+    ) -> None:
+        self.model = model_name
+        self._model = model
+        self._tokenizer = tokenizer
+        self._batch_size = batch_size
+        self._end_tokens = _end_tokens(model, tokenizer)
+        self._grammar_tokenizer = self._open_grammar_tokenizer() if is_constrained else None
+
+    @classmethod
+    def open(cls, settings: Mapping[str, object]) -> "TransformersBackend":
+        """`model`: a folder or hub id, the embedded one if None; `batch_size` (8); `constrained` (True).
+
+        Raises:
+            ModelError: the model is missing, unsafe or cannot be loaded.
+        """
+        named = settings.get("model")
+        folder = model_folder(None if named is None else str(named))
+        model, tokenizer = load_causal_model(folder)
+        if tokenizer.chat_template is None:
+            raise ModelError(f"model folder {folder} has no chat template; use an instruction-tuned model")
+        return cls(
+            model,
+            tokenizer,
+            model_name=f"{folder.name}@{folder_fingerprint(folder)[:12]}",
+            batch_size=int(str(settings.get("batch_size") or 8)),
+            is_constrained=bool(settings.get("constrained", True)),
+        )
+
+    def supported_types(self) -> frozenset[VariantTypeKey]:
+        return frozenset(VARIANT_TYPE_KEYS)
+
+    def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
+        """Replies in order; within a window of a few batches, prompts of like length share a batch."""
+        pending = iter(requests)
+        while window := list(islice(pending, self._batch_size * _BATCHES_A_WINDOW)):
+            prompts = [self._prompt_tokens(request) for request in window]
+            replies: dict[int, Reply] = {}
+            by_length = sorted(range(len(window)), key=lambda i: (len(prompts[i]), i))
+            for start in range(0, len(window), self._batch_size):
+                rows = by_length[start : start + self._batch_size]
+                made = self._generate_batch([window[i] for i in rows], [prompts[i] for i in rows], sampling)
+                replies.update(zip(rows, made, strict=True))
+            for index in range(len(window)):
+                yield replies[index]
+
+    def _prompt_tokens(self, request: GenerationRequest) -> list[int]:
+        messages = request_messages(request)
+        text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        # the template writes its own special tokens, the one at the beginning of the text included
+        ids = self._tokenizer(text, add_special_tokens=False).input_ids
+        return [int(token) for token in ids]
+
+    def _generate_batch(
+        self, requests: Sequence[GenerationRequest], prompts: Sequence[list[int]], sampling: Sampling
+    ) -> list[Reply]:
+        fitting = [i for i, prompt in enumerate(prompts) if self._fits(prompt, sampling)]
+        tails: dict[int, list[int]] = {}
+        if fitting:
+            rows = self._sample([requests[i] for i in fitting], [prompts[i] for i in fitting], sampling)
+            tails = dict(zip(fitting, rows, strict=True))
+        return [
+            self._reply(request, len(prompt), tails.get(index), sampling)
+            for index, (request, prompt) in enumerate(zip(requests, prompts, strict=True))
+        ]
+
+    def _sample(
+        self, requests: Sequence[GenerationRequest], prompts: Sequence[list[int]], sampling: Sampling
+    ) -> list[list[int]]:
+        """The generated tokens of each row, its end token included where it came."""
+        import torch
+        from transformers import LogitsProcessorList
+
+        from engine.backends.row_sampling import SeededRows
+
+        longest = max(map(len, prompts))
+        filler = self._tokenizer.pad_token_id
+        if filler is None:
+            filler = min(self._end_tokens)
+        tokens = torch.tensor([[filler] * (longest - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        rows = SeededRows(
+            [request.seed for request in requests],
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            end_tokens=self._end_tokens,
+            matchers=self._matchers(requests, sampling),
+        )
+        with torch.inference_mode():
+            out = self._model.generate(  # type: ignore[operator]  # a mixin that transformers types loosely
+                input_ids=tokens.to(self._model.device),
+                attention_mask=mask.to(self._model.device),
+                logits_processor=LogitsProcessorList([rows]),
+                max_new_tokens=sampling.max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+                repetition_penalty=1.0,
+                pad_token_id=filler,
+                eos_token_id=sorted(self._end_tokens),
+            )
+        return [self._until_end(row) for row in out[:, longest:].tolist()]
+
+    def _until_end(self, tokens: list[int]) -> list[int]:
+        for position, token in enumerate(tokens):
+            if token in self._end_tokens:
+                return tokens[: position + 1]
+        return tokens
+
+    def _reply(
+        self, request: GenerationRequest, prompt_tokens: int, tail: list[int] | None, sampling: Sampling
+    ) -> Reply:
+        if tail is None:
+            detail = f"the prompt takes {prompt_tokens} tokens, too many for this model; shorten the question"
+            return Reply(request.request_id, "", "error", detail, prompt_tokens, 0)
+        is_ended = bool(tail) and tail[-1] in self._end_tokens
+        text = str(self._tokenizer.decode(tail, skip_special_tokens=True))
+        if is_ended:
+            return Reply(request.request_id, text, "", "", prompt_tokens, len(tail))
+        detail = f"no end within {sampling.max_new_tokens} tokens; allow more or use a stronger model"
+        return Reply(request.request_id, text, "truncated", detail, prompt_tokens, len(tail))
+
+    def _fits(self, prompt: Sequence[int], sampling: Sampling) -> bool:
+        longest = getattr(self._model.config, "max_position_embeddings", None)
+        return not isinstance(longest, int) or len(prompt) + sampling.max_new_tokens <= longest
+
+    def _open_grammar_tokenizer(self) -> "LLTokenizer | None":
+        """None where llguidance is missing or cannot read the tokenizer: replies are then parsed strictly, no more."""
+        try:
+            from llguidance.hf import from_tokenizer
+        except ImportError:
+            logger.warning("llguidance is not installed: replies are not held to the schema while they are written")
+            return None
+        width = int(self._model.get_output_embeddings().weight.shape[0])  # type: ignore[no-untyped-call]
+        try:
+            return from_tokenizer(self._tokenizer, n_vocab=width, eos_token=sorted(self._end_tokens))  # type: ignore[arg-type]
+        except (ValueError, RuntimeError) as exc:
+            logger.warning("model %s: its tokenizer does not serve constrained decoding (%s)", self.model, exc)
+            return None
+
+    def _matchers(self, requests: Sequence[GenerationRequest], sampling: Sampling) -> "list[LLMatcher] | None":
+        if self._grammar_tokenizer is None:
+            return None
+        from llguidance import LLMatcher
+
+        # The spaces of json.dumps, as the prompt's demonstration has them; free white space lets a small model idle.
+        layout: JsonCompileOptions = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        return [
+            LLMatcher(
+                self._grammar_tokenizer,
+                LLMatcher.grammar_from_json_schema(
+                    reply_schema_json(request, sampling.max_new_tokens), overrides=layout
+                ),
+            )
+            for request in requests
+        ]
+
+
+def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """Model and tokenizer of a safetensors folder; fp32 on the CPU (bf16 costs 5.7 times more there), bf16 on a GPU.
+
+    Raises:
+        ModelError: the folder must not or cannot be loaded, or the libraries are missing.
+    """
+    refuse_unsafe_folder(folder)
+    try:
+        import torch
+        from safetensors import SafetensorError
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
+    except ImportError as exc:
+        raise ModelError(f"loading {folder}: {exc.name} is not installed; install sagedesk[ml]") from exc
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # a job's log is a file
+    begun = time.monotonic()
+    is_gpu = torch.cuda.is_available()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            dtype=torch.bfloat16 if is_gpu else torch.float32,
+            trust_remote_code=False,
+            use_safetensors=True,
+            local_files_only=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as exc:
+        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        raise ModelError(f"model folder {folder} cannot be loaded ({reason}); fetch or train it again") from exc
+    if is_gpu:
+        model.cuda()  # type: ignore[call-arg]
+    logger.info("loaded %s in %.1f s on %s", folder, time.monotonic() - begun, model.device)
+    return model, tokenizer  # from_pretrained leaves a model in evaluation mode
+
+
+def _end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
+    """Every token that ends a reply. Raises ModelError where the model names none."""
+    named = [tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)]
+    flat = [token for entry in named for token in (entry if isinstance(entry, list) else [entry])]
+    ends = {int(token) for token in flat if token is not None}
+    if not ends:
+        raise ModelError("the model names no end-of-text token, so its replies would never end; use another")
+    return frozenset(ends)
