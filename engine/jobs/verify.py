@@ -1,0 +1,193 @@
+"""The job that judges: questions and variants in, verdicts out, by the feature verifier or a language model.
+
+inputs/questions.parquet, variants.parquet
+inputs/contract_checks.parquet      may be absent
+outputs/parts/*.parquet             verdicts so far; what a resumed run does not judge again
+outputs/verdicts.parquet
+outputs/contract_checks.parquet     of the variants that came without, imported ones for example
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from data.arrow import (
+    QUESTION_SCHEMA,
+    contract_checks_from,
+    contract_checks_table,
+    questions_from,
+    questions_table,
+    variants_from,
+    variants_table,
+    verdicts_from,
+    verdicts_table,
+)
+from data.errors import JobError
+from data.ids import content_hash
+from data.records import ContractCheck, Question, Variant, Verdict, VerdictMethod
+from engine.embedded import EMBEDDED_ENCODER, embedded_folder, model_folder
+from engine.executors.local import LocalExecutor
+from engine.jobs.folder import RunFolder
+from engine.jobs.report import Reporter
+from engine.variant_types.table import contract_checks
+from engine.verify import LanguageModelVerifier, Pair, Verifier, language_verifier_version
+
+# A cancel waits for its batch, and a crash repeats it: the feature verifier judges 30 variants a second on two
+# cores, a small language model one or two.
+_FEATURE_BATCH_ROWS: Final = 128
+_LANGUAGE_BATCH_ROWS: Final = 16
+_ORIGINAL: Final = "original_"
+
+
+class VerifySettings(BaseModel):
+    """The settings of a `verify` run.
+
+    `model` is a folder or hub id, the embedded model if None; for `feature` it is the trained verifier's folder,
+    which `model_folder` may name instead. `batch_rows`: variants between two saves; by the verifier's pace if None.
+    """
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    verifier: VerdictMethod = "feature"
+    model: str | None = None
+    model_folder: str | None = None
+    batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
+
+
+class VerifyStep:
+    """Rows of `pairs_table` in, verdicts out; the verifier is opened before the first batch that has to be judged."""
+
+    name: Final = "verify"
+
+    def __init__(self, version: str, open_verifier: Callable[[], Verifier], now: datetime) -> None:
+        """`version` covers weights, prompts and method."""
+        self.version = version
+        self._open = open_verifier
+        self._now = now
+        self._verifier: Verifier | None = None
+
+    def setup(self) -> None:
+        self._verifier = self._open()
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        if self._verifier is None:
+            self.setup()
+        assert self._verifier is not None  # noqa: S101  (set by `setup`)
+        return verdicts_table(self._verifier.judge(list(pairs_from(rows)), now=self._now))
+
+
+def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
+    """Counts: `variants`, `contract_checks` added, the verifier's version, and yes/no/unparsed by target.
+
+    Raises:
+        JobError: a setting does not fit, there is no variant, or one has no question.
+        ModelError: the verifier's model is missing, unsafe or cannot be loaded.
+        JobCancelledError: a person stopped it; the verdicts so far stay for a resume.
+    """
+    settings = _parsed(folder.spec().settings)
+    pairs = pair_up(questions_from(folder.read_input("questions")), variants_from(folder.read_input("variants")))
+    if not pairs:
+        raise JobError("verify: the run has no variants; generate or import some, or widen the filter")
+    checks = _missing_checks(folder, pairs)
+    report.progress(0, len(pairs), f"opening the {settings.verifier} verifier")
+    step, batch_rows = _step(settings)
+    executor = LocalExecutor(settings.batch_rows or batch_rows)
+    verdicts = [
+        verdict
+        for part in executor.run(
+            step,
+            pairs_table(pairs),
+            folder.outputs / "parts",
+            lambda done, total: report.progress(done, total, f"{done} of {total} variants judged"),
+        )
+        for verdict in verdicts_from(part)
+    ]
+    folder.write_output("verdicts", verdicts_table(verdicts))
+    folder.write_output("contract_checks", contract_checks_table(checks))
+    return {
+        "variants": len(pairs),
+        "contract_checks": len(checks),
+        "verifier_version": verdicts[0].verifier_version,
+        "targets": counts_by_target(verdicts),
+    }
+
+
+def pair_up(questions: Iterator[Question], variants: Iterator[Variant]) -> list[Pair]:
+    """Each variant with its question. Raises JobError when one has none."""
+    by_id = {question.question_id: question for question in questions}
+    pairs = []
+    for variant in variants:
+        original = by_id.get(variant.question_id)
+        if original is None:
+            raise JobError(
+                f"verify: variant {variant.variant_id} has no question {variant.question_id} among the run's inputs; "
+                f"start the run again from the desk"
+            )
+        pairs.append((original, variant))
+    return pairs
+
+
+def pairs_table(pairs: Sequence[Pair]) -> pa.Table:
+    """One row a variant with its whole original: a worker needs nothing beside it. `row_id` is the variant id."""
+    table = variants_table(variant for _, variant in pairs)
+    originals = questions_table(question for question, _ in pairs)
+    for name in QUESTION_SCHEMA.names:
+        table = table.append_column(_ORIGINAL + name, originals[name])
+    return table.append_column("row_id", table["variant_id"])
+
+
+def pairs_from(rows: pa.Table) -> Iterator[Pair]:
+    """Inverse of `pairs_table`."""
+    columns = [rows[_ORIGINAL + name] for name in QUESTION_SCHEMA.names]
+    originals = pa.Table.from_arrays(columns, schema=QUESTION_SCHEMA)
+    return zip(questions_from(originals), variants_from(rows), strict=True)
+
+
+def counts_by_target(verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
+    """For each target in the order met: how many yes, no, unparsed."""
+    counts: dict[str, dict[str, int]] = {}
+    for verdict in verdicts:
+        of_target = counts.setdefault(verdict.target, {"yes": 0, "no": 0, "unparsed": 0})
+        of_target["unparsed" if verdict.label is None else "yes" if verdict.label else "no"] += 1
+    return counts
+
+
+def _step(settings: VerifySettings) -> tuple[VerifyStep, int]:
+    """The step, and how many rows it takes at a time."""
+    now = datetime.now(UTC)
+    if settings.verifier == "feature":
+        verifier = _feature_verifier(settings.model_folder or settings.model)
+        return VerifyStep(content_hash(verifier.version), lambda: verifier, now), _FEATURE_BATCH_ROWS
+    method = settings.verifier
+    folder = model_folder(settings.model_folder or settings.model)
+    version = content_hash(language_verifier_version(folder), method)
+    return VerifyStep(version, lambda: LanguageModelVerifier.load(folder, method), now), _LANGUAGE_BATCH_ROWS
+
+
+def _feature_verifier(trained: str | None) -> Verifier:
+    if trained is None:
+        raise JobError("verify: no feature verifier has been trained yet; run `sagedesk model train` first")
+    from engine.baseline import FeatureVerifier
+
+    return FeatureVerifier.load(Path(trained), embedded_folder(EMBEDDED_ENCODER))
+
+
+def _missing_checks(folder: RunFolder, pairs: Sequence[Pair]) -> list[ContractCheck]:
+    known = set()
+    if (folder.inputs / "contract_checks.parquet").exists():
+        known = {check.variant_id for check in contract_checks_from(folder.read_input("contract_checks"))}
+    return [check for q, v in pairs if v.variant_id not in known for check in contract_checks(q, v)]
+
+
+def _parsed(settings: Mapping[str, object]) -> VerifySettings:
+    """Raises JobError that names the setting."""
+    try:
+        return VerifySettings.model_validate(settings)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "settings"
+        raise JobError(f"verify: setting {where}: {first['msg']}; correct it and start the run again") from exc
