@@ -111,17 +111,20 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT. Exit status 0, or 1 after one line that says why not."""
     settings = read_settings()
     configure_logging(settings)
-    for option, value in STREAMLIT_OPTIONS.items():
-        streamlit_config.set_option(option, value)
-    # The desk's address is what the browser must come from; Streamlit checks the websocket's origin against it.
-    streamlit_config.set_option("server.port", settings.port)
-    streamlit_config.set_option("server.address", settings.host)
     try:
         settings.state.mkdir(parents=True, exist_ok=True)
         listening = bound_socket(settings)
+        app = build_app(settings)
+        # After the app is made: it tells Streamlit where the script's own config (the theme) lies, and the first
+        # option that is set or read closes the list of config files.
+        for option, value in STREAMLIT_OPTIONS.items():
+            streamlit_config.set_option(option, value)
+        # The desk's address is what the browser must come from; Streamlit checks the websocket's origin against it.
+        streamlit_config.set_option("server.port", settings.port)
+        streamlit_config.set_option("server.address", settings.host)
         server = uvicorn.Server(
             uvicorn.Config(
-                build_app(settings),
+                app,
                 log_level="warning",
                 ws="websockets-sansio",
                 ws_max_size=200 * 1024 * 1024,

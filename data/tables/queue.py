@@ -83,33 +83,23 @@ class QueueTable:
         self._connection = connection
 
     def candidates(self, variant_ids: Sequence[VariantId]) -> list[QueueCandidate]:
-        """Those of `variant_ids` that exist and fail no required contract check, in id order."""
+        """Those of `variant_ids` that were checked and pass their contract, in id order."""
         wanted = pa.table({"variant_id": pa.array(list(dict.fromkeys(variant_ids)), pa.string())})
         self._connection.register("wanted_for_queue", wanted)
         try:
             rows = self._connection.execute(
                 """
-                WITH newest AS (
-                    SELECT variant_id, target, probability FROM verdict
-                    WHERE variant_id IN (SELECT variant_id FROM wanted_for_queue) AND target IN ('TC', 'LC', 'AU')
-                    QUALIFY row_number() OVER (
-                        PARTITION BY variant_id, target ORDER BY created_at DESC, verifier_version DESC, method DESC
-                    ) = 1
-                ), scored AS (
+                WITH scored AS (
                     SELECT variant_id,
                         max(probability) FILTER (target = 'TC') AS tc,
                         max(probability) FILTER (target = 'LC') AS lc,
                         max(probability) FILTER (target = 'AU') AS au,
                         bool_or(probability IS NULL) AS has_unparsed
-                    FROM newest GROUP BY variant_id
+                    FROM verdict_latest WHERE target IN ('TC', 'LC', 'AU') GROUP BY variant_id
                 )
                 SELECT v.variant_id, s.tc, s.lc, s.au, coalesce(s.has_unparsed, false)
-                FROM variant v LEFT JOIN scored s USING (variant_id)
-                WHERE v.variant_id IN (SELECT variant_id FROM wanted_for_queue)
-                    AND NOT EXISTS (
-                        SELECT 1 FROM contract_check c
-                        WHERE c.variant_id = v.variant_id AND c.is_required AND NOT c.holds
-                    )
+                FROM variant v JOIN contract_outcome c USING (variant_id) LEFT JOIN scored s USING (variant_id)
+                WHERE c.passes AND v.variant_id IN (SELECT variant_id FROM wanted_for_queue)
                 ORDER BY v.variant_id
                 """
             ).fetchall()

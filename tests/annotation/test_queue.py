@@ -35,11 +35,14 @@ def add_variant(connection: Connection, name: str, **probabilities: float | None
             "INSERT INTO verdict VALUES (?, ?, ?, ?, 'v1', 'feature', NULL, ?)",
             [name, target, probability, None if probability is None else probability >= 0.5, NOW],
         )
+    add_check(connection, name, holds=True, is_required=True)
     return VariantId(name)
 
 
 def add_check(connection: Connection, variant_id: str, *, holds: bool, is_required: bool) -> None:
-    connection.execute("INSERT INTO contract_check VALUES (?, 'c', ?, ?, '')", [variant_id, holds, is_required])
+    connection.execute(
+        "INSERT INTO contract_check VALUES (?, ?, ?, ?, '')", [variant_id, f"c{holds}", holds, is_required]
+    )
 
 
 def annotate(
@@ -88,12 +91,15 @@ def test_a_reply_that_did_not_parse_comes_before_all(connection: Connection) -> 
 
 
 def test_only_variants_that_pass_their_contract_are_queued(connection: Connection) -> None:
-    broken = add_variant(connection, "v_broken")
+    broken, unchecked = add_variant(connection, "v_broken"), add_variant(connection, "v_unchecked")
     warned = add_variant(connection, "v_warned")
     add_check(connection, broken, holds=False, is_required=True)
     add_check(connection, warned, holds=False, is_required=False)
 
-    added = enqueue(connection, variant_ids=[broken, warned, VariantId("v_absent")], blind_share=0.0, seed=1, now=NOW)
+    connection.execute("DELETE FROM contract_check WHERE variant_id = 'v_unchecked'")
+    names = [broken, unchecked, warned, VariantId("v_absent")]
+
+    added = enqueue(connection, variant_ids=names, blind_share=0.0, seed=1, now=NOW)
 
     assert added == 1
     assert queue_of(connection) == [warned]

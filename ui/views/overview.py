@@ -1,0 +1,6 @@
+"""x"""
+
+from ui.usecases.context import Actor, Desk
+
+
+def render(desk: Desk, actor: Actor) -> None: ...

@@ -1,0 +1,117 @@
+"""The furniture of every page: style, head, figures, empty states, errors, literal tables, charts with their table."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, tzinfo
+from html import escape
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from data.errors import SagedeskError
+from ui.widgets.texts import literal
+
+_STYLE: Final = Path(__file__).with_name("style.css")
+MOST_ROWS: Final = 200
+
+
+def style() -> None:
+    """Once a page."""
+    st.html(_STYLE)
+
+
+def head(title: str, what: str) -> None:
+    """Both are our own words."""
+    st.html(f'<h1 class="sd-title">{escape(title)}</h1><p class="sd-what">{escape(what)}</p>')
+
+
+def empty(title: str, what_next: str) -> None:
+    """Nothing is here yet: what to do about it."""
+    st.html(f'<div class="sd-empty"><h3>{escape(title)}</h3><p>{escape(what_next)}</p></div>')
+
+
+def notice(text: str, *, kind: str = "info") -> None:
+    """One literal line; `kind` is info, warn, error or done."""
+    icon = {"info": "ℹ", "warn": "!", "error": "✕", "done": "✓"}[kind]
+    st.html(f'<div class="sd-said sd-said-{kind}" role="status"><b>{icon}</b><span>{literal(text)}</span></div>')
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a use case refuses is shown where it happened, as it is worded; a bug keeps its traceback."""
+    try:
+        yield
+    except SagedeskError as exc:
+        notice(str(exc), kind="error")
+
+
+def figures(pairs: Sequence[tuple[str, str]]) -> None:
+    """Large numbers with a word under each."""
+    cells = "".join(
+        f'<div class="sd-card"><b>{literal(value)}</b><span class="sd-faint">{literal(name)}</span></div>'
+        for name, value in pairs
+    )
+    st.html(f'<div class="sd-figures">{cells}</div>')
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, caption: str = "") -> None:
+    """At most MOST_ROWS rows of literal text; numbers stand right."""
+    headings = "".join(f"<th>{literal(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
+    more = "" if len(rows) <= MOST_ROWS else f"; the first {MOST_ROWS} of {len(rows):,} are shown"
+    below = f'<p class="sd-faint">{literal(caption + more)}</p>' if caption or more else ""
+    st.html(
+        f'<div class="sd-scroll"><table class="sd-table"><thead><tr>{headings}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{below}"
+    )
+
+
+def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, key: str) -> None:
+    """One group of bars a row of `frame`, one bar a column of `series`; the same numbers as a table behind."""
+    long = frame.melt(id_vars=[name], value_vars=list(series), var_name="stage", value_name="count")
+    chart = (
+        alt.Chart(long)
+        .mark_bar(cornerRadiusEnd=2)
+        .encode(
+            y=alt.Y(f"{name}:N", title=None, sort=None),
+            yOffset=alt.YOffset("stage:N", sort=list(series)),
+            x=alt.X("count:Q", title=title),
+            color=alt.Color("stage:N", sort=list(series), title=None, legend=alt.Legend(orient="top")),
+            tooltip=[name, "stage", "count"],
+        )
+        .properties(height=max(120, 26 * len(series) * len(frame) // 2 + 60))
+    )
+    with st.container(key=f"chart_{key}"):
+        st.altair_chart(chart, use_container_width=True, key=f"altair_{key}")
+        with st.expander("The same numbers as a table"):
+            table([name, *series], frame[[name, *series]].to_numpy().tolist())
+
+
+def clock(at: datetime | None) -> str:
+    """hh:mm:ss where the reader is."""
+    return "never" if at is None else f"{at.astimezone(_zone()):%H:%M:%S}"
+
+
+def day_and_time(at: datetime | None) -> str:
+    return "" if at is None else f"{at.astimezone(_zone()):%Y-%m-%d %H:%M}"
+
+
+def _zone() -> tzinfo:
+    try:
+        return ZoneInfo(st.context.timezone or "UTC")
+    except (ZoneInfoNotFoundError, ValueError):  # no time zone data on this machine, or a browser's odd name
+        return UTC
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if isinstance(value, int):
+        return f'<td class="sd-number">{value:,}</td>'
+    if isinstance(value, float):
+        return f'<td class="sd-number">{value:.2f}</td>'
+    return f'<td dir="auto">{literal("" if value is None else str(value))}</td>'
