@@ -24,9 +24,9 @@ BLOCK_START: Final = "<<<ITEM"
 BLOCK_END: Final = "ITEM>>>"
 _ZERO_WIDTH_BREAK: Final = "\u200b"
 _SPECIAL: Final = re.compile(
-    r"<\|(?=[^<>|]{1,40}\|>)"  # <|im_start|>, <|eot_id|>, <|begin_of_text|>
+    r"<\|(?=[^<>|\s]{1,40}\|>)"  # <|im_start|>, <|eot_id|>, <|begin_of_text|>
     r"|<(?=/?s>|/?(?:bos|eos|pad|unk|mask|think|tool_call|start_of_turn|end_of_turn)>)"
-    r"|<(?=[|｜])"  # DeepSeek's full-width bars
+    r"|<(?=｜)"  # DeepSeek's full-width bars
     r"|\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS)\])"
     r"|<(?=<</?SYS>>|<SYS>>|</SYS>>)"
     r"|<(?=<<ITEM)|I(?=TEM>>>)",

@@ -10,7 +10,7 @@ from engine.variant_types.demonstration import OPTIONS
 from engine.variant_types.variant_type import VariantType
 from engine.wording import CLOSE_SIMILARITY, similarity, unmatched
 
-LEAST_SIMILARITY: Final = 0.2
+LEAST_SIMILARITY: Final = 0.15
 MOST_SIMILARITY: Final = 0.95
 """Stem similarity of a paraphrase to its original; published restatements lie in 0.21 to 0.95, half in 0.47 to 0.65."""
 

@@ -17,8 +17,10 @@ TAIL: Final = "Which could be the possible context for this action?"
 LEAST_ENDING_COVERAGE: Final = 0.85
 LEAST_ANSWER_SIMILARITY: Final = 0.5
 """Published rows: 90 % of the answers are at least this near to the original context, half of them 0.96."""
-MOST_DISTRACTOR_SIMILARITY: Final = 0.5
-"""99 % of the published distractors stay below it."""
+DUPLICATE_SIMILARITY: Final = 0.75
+"""From here on another option counts as the original context again."""
+MOST_BORROWED_SIMILARITY: Final = 0.5
+"""99 % of the published distractors stay below it, and so do those that the recipe borrows."""
 FOREIGN_WANTED: Final = 24
 _NEAREST_IN_LENGTH: Final = 8
 _DISTRACTORS: Final = 3
@@ -47,9 +49,9 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
         ),
         required(
             "one_original_context",
-            near < MOST_DISTRACTOR_SIMILARITY,
+            near < DUPLICATE_SIMILARITY,
             f"nearest other option {quoted(rival)}: stem similarity {near:.2f}, "
-            f"below {MOST_DISTRACTOR_SIMILARITY} wanted",
+            f"below {DUPLICATE_SIMILARITY} wanted",
         ),
         _answer_not_longest(candidate),
     )
@@ -81,7 +83,7 @@ def write(question: Question, foreign: Sequence[Question], rng: Random) -> Candi
 
 
 def _differs(one: str, other: str) -> bool:
-    return similarity(one, other) < MOST_DISTRACTOR_SIMILARITY
+    return similarity(one, other) < MOST_BORROWED_SIMILARITY
 
 
 def _answer_not_longest(candidate: Candidate) -> CheckOutcome:
