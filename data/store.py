@@ -30,8 +30,11 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-# What the machine or the file can do to us; wrong SQL and wrong values are not among them.
+# What machine and file can do to us; wrong SQL and wrong values are not among them.
 _OUTER_ERRORS: Final = (duckdb.OperationalError, duckdb.FatalException, duckdb.InternalError, duckdb.InterruptException)
+
+# DuckDB 2.0 silently ignores a log that does not begin so, and with it every commit since the last checkpoint.
+_LOG_START: Final = b"\x64\x00\x62"
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +68,10 @@ class Store:
                 _create(path, now=now)
             connection = _connect(path)
             try:
-                _require_tables(connection, path)
-                migrate(connection, now=now)
-                _lock_down(connection, path)
+                with _translated("opening", path):
+                    _require_tables(connection, path)
+                    migrate(connection, now=now)
+                    _lock_down(connection, path)
             except BaseException:
                 connection.close()
                 raise
@@ -204,7 +208,7 @@ def _schema_version(connection: Connection) -> int:
 
 def _create(path: Path, *, now: Callable[[], datetime]) -> None:
     """Make the file elsewhere and rename it, so that a store that stands under its name always has its tables."""
-    log = path.with_name(path.name + ".wal")
+    log = _log_of(path)
     if log.exists():
         raise StoreError(
             f"the store {path} is missing but its log {log.name} is there; put the store file back beside it, "
@@ -228,14 +232,24 @@ def _connect(path: Path) -> Connection:
     hint = "restore a backup, or copy file and .wal together from where they came; it was left as it is"
     if path.stat().st_size == 0:
         raise StoreError(f"the store {path} is an empty file; {hint}")
+    log = _log_of(path)
+    if log.exists():
+        with log.open("rb") as content:
+            start = content.read(len(_LOG_START))
+        if not _LOG_START.startswith(start):
+            raise StoreError(f"the store's log {log} is damaged, the last commits would be lost; {hint}")
     try:
         connection = duckdb.connect(str(path), config=_CONFIG)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
     except duckdb.Error as exc:
-        if "lock" in str(exc).lower() and isinstance(exc, duckdb.IOException):
+        if "Could not set lock" in str(exc):
             raise StoreBusyError(busy_message(path, f"another program ({_first_line(exc)})")) from exc
         raise StoreError(f"the store {path} cannot be read: {_first_line(exc)}; {hint}") from exc
     return connection
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
 
 
 def _require_tables(connection: Connection, path: Path) -> None:
@@ -261,6 +275,8 @@ def _translated(doing: str, file: Path | None) -> Iterator[None]:
     try:
         yield
     except _OUTER_ERRORS as exc:
+        if isinstance(exc, duckdb.TransactionException) and "Failed to commit" not in str(exc):
+            raise  # a write in a reader, or a statement after a failed one: bugs
         raise StoreError(f"{doing} the store {file or 'in memory'} failed: {_advice(exc)}") from exc
 
 
@@ -301,7 +317,8 @@ def _move_whole(scratch: Path, to: Path) -> None:
             os.fsync(copied.fileno())
         beside.replace(to)
     except OSError as exc:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise StoreError(f"the backup {to} cannot be written: {exc.strerror}; choose another place") from exc
 
 
