@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -38,12 +38,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A run that is wanted: `inputs` are written into its folder, nothing else of the desk is seen by the job."""
+    """A run that is wanted: `settings` and `inputs` are written into its folder, all that the job sees of the desk.
+
+    `afterwards` is for the desk alone: what its ingest does next. It stands in the run's row beside the settings.
+    """
 
     kind: str
     settings: Mapping[str, object]
     inputs: Mapping[str, pa.Table]
     seed: int
+    afterwards: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def submit(
-        self, kind: str, settings: Mapping[str, object], inputs: Mapping[str, pa.Table], *, seed: int, submitted_by: str
-    ) -> Run:
+    def submit(self, wanted: Submission, *, submitted_by: str) -> Run:
         """Queue a run and let it start when there is room.
 
         Raises:
@@ -104,9 +106,9 @@ class Supervisor:
             JobError: the run folder cannot be written.
         """
         with self._store.write() as connection:
-            self._refuse_second_training(connection, kind)
-            run = self._enqueue(connection, Submission(kind, settings, inputs, seed), submitted_by)
-        logger.info("run %s: %s queued by %s", run.run_id, kind, submitted_by)
+            self._refuse_second_training(connection, wanted.kind)
+            run = self._enqueue(connection, wanted, submitted_by)
+        logger.info("run %s: %s queued by %s", run.run_id, wanted.kind, submitted_by)
         self._move_along()
         return self.get(run.run_id)
 
@@ -272,7 +274,7 @@ class Supervisor:
             kind=wanted.kind,
             state="queued",
             folder=str(path),
-            settings=wanted.settings,
+            settings={**wanted.settings, **wanted.afterwards},
             submitted_by=submitted_by,
             created_at=now,
             started_at=None,

@@ -50,6 +50,7 @@ class _Tally:
     open_questions: int = 0
     variant_rows: int = 0
     refused: int = 0
+    refused_variants: int = 0
     suspect: int = 0
     files: list[str] = field(default_factory=list)
 
@@ -74,7 +75,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         for source in sources:
             for item in _items(source, benchmark, format_name, mapping, encoding):
                 outputs.take(item)
-                _count(tally, item)
+                _count(tally, item, is_variants=(format_name or source.format_name) == "hellaswag-pro-variants")
                 if tally.rows % BATCH_ROWS == 0:
                     report.progress(tally.rows, None, source.name)
         outputs.flush_carried()
@@ -86,6 +87,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         "open_questions": tally.open_questions,
         "variant_rows": tally.variant_rows,
         "refused": tally.refused,
+        "refused_variants": tally.refused_variants,
         "suspect": tally.suspect,
         "files": tally.files,
     }
@@ -104,12 +106,13 @@ def _items(
         yield Refusal(source.name, 0, str(exc), "")
 
 
-def _count(tally: _Tally, item: Parsed | Refusal | Notice) -> None:
+def _count(tally: _Tally, item: Parsed | Refusal | Notice, *, is_variants: bool) -> None:
     if isinstance(item, Notice):
         return
     tally.rows += 1
     if isinstance(item, Refusal):
         tally.refused += 1
+        tally.refused_variants += is_variants
         return
     tally.suspect += bool(item.suspicions)
     if item.is_carried:

@@ -116,7 +116,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def submit(supervisor: Supervisor, kind: str = "verify", **settings: object) -> Run:
-    return supervisor.submit(kind, settings, {"variants": pa.table({"a": [1]})}, seed=7, submitted_by="lea")
+    inputs = {"variants": pa.table({"a": [1]})}
+    return supervisor.submit(Submission(kind, settings, inputs, seed=7, afterwards={"then": "x"}), submitted_by="lea")
 
 
 def until(claim: Callable[[], bool], timeout_s: float = 15.0) -> None:
@@ -141,6 +142,7 @@ def test_a_run_goes_from_queued_to_done_and_its_outputs_are_ingested_once(bench:
     assert "working" in (Path(run.folder) / "log.txt").read_text()
     spec = json.loads((Path(run.folder) / "run.json").read_text())
     assert (spec["kind"], spec["seed"], list(spec["inputs"])) == ("verify", 7, ["variants.parquet"])
+    assert (spec["settings"], run.settings) == ({}, {"then": "x"})
 
 
 def test_progress_is_seen_while_the_job_runs(bench: Bench) -> None:
@@ -208,7 +210,7 @@ def test_what_follows_a_run_is_queued_in_the_transaction_that_ends_it(bench: Ben
 def test_cancelling_lets_the_job_end_by_itself_and_keeps_its_parts_for_a_resume(bench: Bench) -> None:
     supervisor = bench.supervisor()
     run = submit(supervisor, seconds=60)
-    until(lambda: (Path(run.folder) / "outputs" / "part").exists())
+    until((Path(run.folder) / "outputs" / "part").exists)
 
     supervisor.cancel(run.run_id)
     cancelled = supervisor.wait(run.run_id)
@@ -234,7 +236,7 @@ def test_a_job_that_does_not_listen_is_killed_with_its_children_after_the_grace(
 def test_a_killed_job_is_lost_and_resumes_from_its_parts(bench: Bench) -> None:
     supervisor = bench.supervisor()
     run = submit(supervisor, seconds=60)
-    until(lambda: (Path(run.folder) / "outputs" / "part").exists())
+    until((Path(run.folder) / "outputs" / "part").exists)
     pid = supervisor.get(run.run_id).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -279,7 +281,7 @@ def test_the_next_desk_adopts_a_living_job(bench: Bench) -> None:
 def test_what_ended_while_no_desk_looked_is_ingested_at_the_next_start(bench: Bench) -> None:
     first = bench.supervisor()
     run = submit(first)
-    until(lambda: (Path(run.folder) / "result.json").exists())
+    until((Path(run.folder) / "result.json").exists)
     assert first.get(run.run_id).state == "running"
 
     second = bench.supervisor()
@@ -365,7 +367,7 @@ def test_stopping_with_end_jobs_leaves_nothing_running(bench: Bench) -> None:
     supervisor = bench.supervisor()
     supervisor.start()
     run = submit(supervisor, seconds=60)
-    until(lambda: (Path(run.folder) / "outputs" / "part").exists())
+    until((Path(run.folder) / "outputs" / "part").exists)
 
     supervisor.stop(end_jobs=True)
 

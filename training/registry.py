@@ -1,0 +1,157 @@
+"""The model registry: content-addressed folders and the aliases that say which of them is in use.
+
+    MODELS/ROLE/MODEL_ID/            the model's files and manifest.json with the hash of each
+    MODELS/ROLE/champion             an alias: a file that holds a model id (also challenger, previous)
+
+A model comes in whole or not at all. Refuses to hand out a folder whose files are not what its manifest says.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from data.errors import ModelError, NotFoundError
+
+ModelRole = Literal["verifier", "generator"]
+Alias = Literal["champion", "challenger", "previous"]
+
+MANIFEST: Final = "manifest.json"
+_ID_HEX_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """`version` names the model in verdicts and recipes; `origin` says what it came from (run, data, seed, counts)."""
+
+    model_id: str
+    role: ModelRole
+    kind: str
+    version: str
+    folder: Path
+    files: Mapping[str, str]
+    origin: Mapping[str, object]
+
+
+def register(
+    models: Path, source: Path, *, role: ModelRole, kind: str, version: str, origin: Mapping[str, object]
+) -> RegisteredModel:
+    """Copy the files of `source` in; the same content again is the model that is there.
+
+    Raises:
+        ModelError: there is nothing to register, or the disk refuses; then nothing is left behind.
+    """
+    try:
+        files = {file.relative_to(source).as_posix(): _sha256(file) for file in _files(source)}
+        if not files:
+            raise ModelError(f"registering {source}: the folder is empty; train again")
+        model_id = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:_ID_HEX_DIGITS]
+        goal = models / role / model_id
+        if not goal.exists():
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            _copy_whole(
+                source,
+                goal,
+                {"model_id": model_id, "role": role, "kind": kind, "version": version}
+                | {"files": files, "origin": dict(origin)},
+            )
+        return read_model(models, role, model_id)
+    except OSError as exc:
+        raise ModelError(f"registering the {role} in {models}: {exc.strerror or exc}; free room, then resume") from exc
+
+
+def read_model(models: Path, role: ModelRole, model_id: str) -> RegisteredModel:
+    """Raises NotFoundError, or ModelError when the manifest is damaged."""
+    folder = models / role / model_id
+    try:
+        content = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return RegisteredModel(
+            content["model_id"], role, content["kind"], content["version"], folder, content["files"], content["origin"]
+        )
+    except FileNotFoundError as exc:
+        raise NotFoundError(f"no {role} {model_id!r} in {models}; `sagedesk model list` shows all") from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise ModelError(f"{folder / MANIFEST} is damaged ({exc}); train again") from exc
+
+
+def verified(model: RegisteredModel) -> RegisteredModel:
+    """The model, its files hashed again. Raises ModelError naming the first file that differs."""
+    for name, digest in model.files.items():
+        file = model.folder / name
+        if not file.is_file() or _sha256(file) != digest:
+            raise ModelError(
+                f"{model.role} {model.model_id}: {name} is not what was registered; use another or train again"
+            )
+    return model
+
+
+def all_models(models: Path, role: ModelRole) -> list[RegisteredModel]:
+    """By id; half-made folders are not seen."""
+    if not (models / role).is_dir():
+        return []
+    return [
+        read_model(models, role, folder.name)
+        for folder in sorted((models / role).iterdir())
+        if folder.is_dir() and (folder / MANIFEST).exists()
+    ]
+
+
+def aliased(models: Path, role: ModelRole, alias: Alias) -> RegisteredModel | None:
+    """None while the alias points nowhere. Raises NotFoundError or ModelError when what it points to is gone."""
+    try:
+        model_id = (models / role / alias).read_text("utf-8").strip()
+    except FileNotFoundError:
+        return None
+    return read_model(models, role, model_id)
+
+
+def set_alias(models: Path, role: ModelRole, alias: Alias, model_id: str) -> None:
+    """By rename. Raises NotFoundError for a model that is not there."""
+    read_model(models, role, model_id)
+    temporary = models / role / f".{alias}.tmp"
+    with temporary.open("w", encoding="utf-8") as out:
+        out.write(model_id + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(models / role / alias)
+
+
+def promote(models: Path, role: ModelRole, model_id: str) -> None:
+    """Make a model the champion; the one before is kept as `previous`.
+
+    Raises:
+        NotFoundError, ModelError: it is not there, or not what was registered.
+    """
+    verified(read_model(models, role, model_id))
+    before = aliased(models, role, "champion")
+    if before is not None and before.model_id != model_id:
+        set_alias(models, role, "previous", before.model_id)
+    set_alias(models, role, "champion", model_id)
+
+
+def _copy_whole(source: Path, goal: Path, manifest: Mapping[str, object]) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix=f".{goal.name}-", dir=goal.parent))
+    try:
+        made = scratch / "model"
+        shutil.copytree(source, made)
+        (made / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=2, sort_keys=True), "utf-8")
+        for file in _files(made):
+            with file.open("rb+") as content:
+                os.fsync(content.fileno())
+        made.rename(goal)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != MANIFEST)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

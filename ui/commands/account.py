@@ -1,0 +1,61 @@
+"""`sagedesk account ...`: the people of the desk."""
+
+from typing import Annotated, cast
+
+import typer
+
+from data.records import Role
+from ui.commands.line import open_line
+from ui.commands.output import AsJson, emit_json, emit_table, talk
+from ui.settings import read_settings
+from ui.usecases import accounts
+
+app = typer.Typer(help="Accounts: annotators and leads.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The account's name.")]
+
+
+@app.command()
+def add(
+    name: Name,
+    role: Annotated[str, typer.Option(help="annotator or lead.")] = "annotator",
+    display_name: Annotated[str, typer.Option(help="As others see it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a person and print their one-time sign-in link."""
+    with open_line(read_settings()) as line:
+        # The use case refuses a role that is not one.
+        link = line.call(accounts.add_account, name=name, role=cast("Role", role), display_name=display_name)
+    _emit_link(link, as_json=as_json)
+
+
+@app.command()
+def link(name: Name, as_json: AsJson = False) -> None:
+    """Print a new one-time sign-in link."""
+    with open_line(read_settings()) as line:
+        made = line.call(accounts.make_link, name=name)
+    _emit_link(made, as_json=as_json)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List accounts by name."""
+    with open_line(read_settings()) as line:
+        found = line.call(accounts.list_accounts)
+    if as_json:
+        emit_json(found)
+        return
+    emit_table(
+        ("name", "shown as", "role", "active", "password set", "created"),
+        [(it.name, it.display_name, it.role, it.is_active, it.has_password, it.created_at) for it in found],
+        empty="no accounts yet; `sagedesk account add NAME --role lead` makes the first",
+    )
+
+
+def _emit_link(link: accounts.SignInLink, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(link)
+        return
+    settings = read_settings()
+    talk(f"works once, until {link.expires_at:%Y-%m-%d %H:%M} UTC:")
+    typer.echo(f"http://{settings.host}:{settings.port}{link.path}")

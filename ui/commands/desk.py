@@ -1,0 +1,61 @@
+"""`sagedesk up`, `sagedesk doctor`, `sagedesk settings`: the desk itself."""
+
+import json
+import os
+
+import typer
+from pydantic_core import to_jsonable_python
+
+from data.errors import SagedeskError
+from ui.commands.line import open_line, running_desk
+from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk
+from ui.settings import read_settings
+from ui.usecases import doctor
+from ui.usecases.doctor import Finding
+
+
+def up() -> None:
+    """Set up what is missing, start Label Studio and the desk, print the sign-in link; Ctrl-C ends all of it."""
+    from ui.up import main
+
+    raise typer.Exit(main(read_settings(), os.environ, report=talk, answer=typer.echo))
+
+
+def doctor_(as_json: AsJson = False) -> None:
+    """Check environment, store, Label Studio and models; exit status 1 when something fails."""
+    settings = read_settings()
+    running = running_desk(settings)
+    findings = doctor.examine_environment(settings, is_desk_running=running is not None)
+    try:
+        with open_line(settings, with_label_studio=True) as line:
+            findings += line.call(doctor.diagnose)
+    except SagedeskError as exc:
+        findings.append(Finding("desk", "fail", str(exc)))
+    if as_json:
+        emit_json(findings)
+    else:
+        emit_table(
+            ("", "what", "state", "what to do"),
+            [(it.level, it.subject, it.detail, it.advice) for it in findings],
+            empty="",
+        )
+    if any(finding.level == "fail" for finding in findings):
+        raise typer.Exit(1)
+
+
+def settings_(as_json: AsJson = False) -> None:
+    """Print the settings in force, by the variable that sets each; keys are not shown."""
+    settings = read_settings()
+    values = {
+        name: "(set)" if value is not None and "key" in name else value for name, value in settings.model_dump().items()
+    }
+    if as_json:
+        typer.echo(json.dumps(to_jsonable_python(values), indent=2))
+        return
+    emit_facts(
+        (
+            field.validation_alias if isinstance(field.validation_alias, str) else f"SAGEDESK_{name.upper()}",
+            values[name],
+        )
+        for name, field in type(settings).model_fields.items()
+    )

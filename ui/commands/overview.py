@@ -1,0 +1,45 @@
+"""`sagedesk overview ...`: how far the work has come."""
+
+import typer
+
+from ui.commands.line import open_line
+from ui.commands.output import AsJson, emit_facts, emit_json, emit_table
+from ui.settings import read_settings
+from ui.usecases import overview
+
+app = typer.Typer(help="The whole at a glance.", no_args_is_help=True)
+
+
+@app.command()
+def show(as_json: AsJson = False) -> None:
+    """Funnel, yields by variant type, what waits, sync."""
+    with open_line(read_settings(), with_label_studio=True) as line:
+        found = line.call(overview.overview)
+    if as_json:
+        emit_json(found)
+        return
+    funnel, backlog = found.funnel, found.backlog
+    emit_facts(
+        [
+            ("questions", funnel.questions),
+            ("variants generated", funnel.generated),
+            ("passed their contract", funnel.contract_passed),
+            ("verified", funnel.verified),
+            ("reviewed", funnel.reviewed),
+            ("accepted", funnel.accepted),
+            ("released", funnel.released),
+            ("waiting for people", backlog.unanswered),
+            ("labels on their way out", backlog.outbox_open),
+            ("in quarantine", backlog.quarantined),
+            ("runs open", found.runs_open),
+            ("Label Studio stale since", found.sync.stale_since),
+        ]
+    )
+    emit_table(
+        ("type", "generated", "contract", "judged valid", "accepted", "rejected"),
+        [
+            (it.variant_type, it.generated, it.contract_passed, it.judged_valid, it.accepted, it.rejected)
+            for it in found.yields
+        ],
+        empty="no variants yet; `sagedesk variant generate` makes some",
+    )

@@ -1,0 +1,120 @@
+"""`sagedesk run ...`: what jobs do and did."""
+
+import time
+from typing import Annotated, cast
+
+import typer
+
+from data.records import RUN_STATES, Run, RunState
+from ui.commands.line import open_line
+from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
+from ui.settings import read_settings
+from ui.usecases import runs
+
+app = typer.Typer(help="Runs: executions of jobs.", no_args_is_help=True)
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `run list` shows it.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the run.")]
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[str | None, typer.Option(help="Only this kind: import, generate, verify, train-verifier.")] = None,
+    state: Annotated[str | None, typer.Option(help=f"Only in this state: {', '.join(RUN_STATES)}.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    with open_line(read_settings()) as line:
+        # The use case refuses a state that is not one.
+        found = line.call(runs.list_runs, kind=kind, state=cast("RunState | None", state), limit=limit)
+    if as_json:
+        emit_json(found)
+        return
+    emit_table(
+        ("run", "kind", "state", "progress", "by", "created", "message"),
+        [
+            (run.run_id, run.kind, run.state, _progress(run), run.submitted_by, run.created_at, run.message)
+            for run in found
+        ],
+        empty="no runs yet; `sagedesk question import` makes the first",
+    )
+
+
+@app.command()
+def show(run_id: RunId, as_json: AsJson = False) -> None:
+    """Show one run with its settings and what came of it."""
+    with open_line(read_settings()) as line:
+        run = line.call(runs.show_run, run_id=run_id)
+    if as_json:
+        emit_json(run)
+    else:
+        emit_run(run)
+
+
+@app.command()
+def log(
+    run_id: RunId,
+    max_bytes: Annotated[int, typer.Option(min=1, max=runs.MAX_LOG_BYTES, help="From the end of the log.")] = 20_000,
+    as_json: AsJson = False,
+) -> None:
+    """Print the end of a run's log."""
+    with open_line(read_settings()) as line:
+        found = line.call(runs.run_log, run_id=run_id, max_bytes=max_bytes)
+    if as_json:
+        emit_json(found)
+        return
+    if found.is_cut:
+        talk(f"(the last {max_bytes} bytes)")
+    typer.echo(found.text, nl=not found.text.endswith("\n"))
+
+
+@app.command()
+def cancel(run_id: RunId, as_json: AsJson = False) -> None:
+    """Stop a run and wait until it has stopped; what it finished is kept for a resume."""
+    with open_line(read_settings()) as line:
+        run = line.call(runs.cancel_run, run_id=run_id)
+        line.follow_jobs()
+        while run.state in ("queued", "running"):
+            time.sleep(0.1)
+            run = line.call(runs.show_run, run_id=run_id)
+    if as_json:
+        emit_json(run)
+    else:
+        talk(f"{run.run_id}: {run.state}")
+
+
+@app.command()
+def resume(run_id: RunId, wait: Wait = True, as_json: AsJson = False) -> None:
+    """Run a lost, failed or cancelled run on from what it has finished."""
+    with open_line(read_settings()) as line:
+        run = line.call(runs.resume_run, run_id=run_id)
+        if wait:
+            run = wait_for(line, run)
+    if as_json:
+        emit_json(run)
+    else:
+        emit_run(run)
+
+
+def emit_run(run: Run) -> None:
+    emit_facts(
+        [
+            ("run", run.run_id),
+            ("kind", run.kind),
+            ("state", run.state),
+            ("progress", _progress(run)),
+            ("by", run.submitted_by),
+            ("created", run.created_at),
+            ("started", run.started_at),
+            ("ended", run.ended_at),
+            ("folder", run.folder),
+            *([("message", run.message)] if run.message else []),
+            *((f"setting {name}", value) for name, value in sorted(run.settings.items())),
+            *((name, value) for name, value in run.result.items()),
+        ]
+    )
+
+
+def _progress(run: Run) -> str:
+    return f"{run.done}/{run.total}" if run.total is not None else str(run.done)

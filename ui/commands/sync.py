@@ -1,0 +1,46 @@
+"""`sagedesk sync ...`: the exchange with Label Studio."""
+
+import typer
+
+from ui.commands.line import open_line
+from ui.commands.output import AsJson, emit_facts, emit_json
+from ui.settings import read_settings
+from ui.usecases import sync
+from ui.usecases.sync import SyncStatus
+
+app = typer.Typer(help="The sync with Label Studio.", no_args_is_help=True)
+
+
+@app.command()
+def now(as_json: AsJson = False) -> None:
+    """Push what waits, pull what is new, compare both sides."""
+    with open_line(read_settings(), with_label_studio=True) as line:
+        status = line.call(sync.sync_now)
+    _emit(status, as_json=as_json)
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """How fresh the labels are, and what waits."""
+    with open_line(read_settings(), with_label_studio=True) as line:
+        found = line.call(sync.sync_status)
+    _emit(found, as_json=as_json)
+
+
+def _emit(status: SyncStatus, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(status)
+        return
+    emit_facts(
+        [
+            ("configured", status.is_configured),
+            ("server", status.server),
+            ("last delta", status.last_delta_at),
+            ("last sweep", status.last_sweep_at),
+            ("stale since", status.stale_since),
+            ("last error", status.last_error),
+            ("labels on their way out", status.outbox_open),
+            ("in quarantine", status.quarantined),
+            *status.counts.items(),
+        ]
+    )

@@ -1,0 +1,210 @@
+"""`sagedesk variant ...`: making variants, having them judged, looking at them."""
+
+from typing import Annotated, cast
+
+import typer
+
+from data.records import VARIANT_TYPE_KEYS, QuestionId, RunId, VariantId, VariantTypeKey, VerdictMethod
+from ui.commands.line import open_line
+from ui.commands.output import AsJson, Limit, cell, emit_facts, emit_json, emit_table, talk, wait_for
+from ui.commands.run import Wait, emit_run
+from ui.settings import read_settings
+from ui.usecases import generation, questions, verification
+from ui.usecases.generation import BackendName
+from ui.usecases.questions import Outcome, VariantDetail
+from ui.usecases.verification import Scope
+
+app = typer.Typer(help="Variants: questions made from others.", no_args_is_help=True)
+
+_TYPES_HELP = f"Once a type: {', '.join(VARIANT_TYPE_KEYS)}; all if left out."
+
+
+@app.command()
+def generate(
+    backend: Annotated[str, typer.Option(help=f"One of {', '.join(generation.BACKENDS)}.")] = "rules",
+    types: Annotated[list[str] | None, typer.Option("--type", help=_TYPES_HELP)] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Only questions of this benchmark.")] = None,
+    question_ids: Annotated[
+        list[str] | None, typer.Option("--question", help="Only this question; may be repeated.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Questions at most.")] = None,
+    per_question: Annotated[
+        int, typer.Option(min=1, max=generation.MAX_PER_QUESTION, help="Candidates a question and type.")
+    ] = 1,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 is greedy.")] = 0.8,
+    top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.95,
+    max_new_tokens: Annotated[int, typer.Option(min=1, max=8192, help="Bound of one reply.")] = 256,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same variants.")] = 0,
+    model: Annotated[str | None, typer.Option(help="Model id or folder; the desk's own if left out.")] = None,
+    then_verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Verify afterwards and queue for review.")
+    ] = True,
+    prompt_price: Annotated[float | None, typer.Option(help="Per million prompt tokens, for the estimate.")] = None,
+    generated_price: Annotated[
+        float | None, typer.Option(help="Per million generated tokens, for the estimate.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only estimate requests, tokens and cost.")] = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Make variants of questions, check their contracts, and by default verify and queue them."""
+    # The use cases refuse names that are not backends or types.
+    chosen = cast("BackendName", backend)
+    wanted = cast("tuple[VariantTypeKey, ...]", tuple(types)) if types else VARIANT_TYPE_KEYS
+    of = None if question_ids is None else [QuestionId(one) for one in question_ids]
+    with open_line(read_settings()) as line:
+        if dry_run:
+            estimate = line.call(
+                generation.estimate,
+                backend=chosen,
+                types=wanted,
+                benchmark=benchmark,
+                question_ids=of,
+                limit=limit,
+                per_question=per_question,
+                max_new_tokens=max_new_tokens,
+                prompt_price_per_million=prompt_price,
+                generated_price_per_million=generated_price,
+            )
+            if as_json:
+                emit_json(estimate)
+            else:
+                emit_facts(
+                    [
+                        ("questions", estimate.questions),
+                        ("requests", estimate.requests),
+                        ("prompt tokens, about", estimate.prompt_tokens),
+                        ("generated tokens, at most", estimate.generated_tokens),
+                        ("cost, at most", estimate.cost),
+                    ]
+                )
+            return
+        run = line.call(
+            generation.start_generation,
+            backend=chosen,
+            types=wanted,
+            benchmark=benchmark,
+            question_ids=of,
+            limit=limit,
+            per_question=per_question,
+            temperature=temperature,
+            top_p=top_p,
+            max_new_tokens=max_new_tokens,
+            seed=seed,
+            model=model,
+            then_verify=then_verify,
+        )
+        if wait:
+            run = wait_for(line, run)
+    emit_json(run) if as_json else emit_run(run)
+
+
+@app.command()
+def verify(
+    verifier: Annotated[str, typer.Option(help=f"One of {', '.join(verification.VERIFIERS)}.")] = "feature",
+    scope: Annotated[str, typer.Option(help=f"One of {', '.join(verification.SCOPES)}.")] = "unverified",
+    run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
+    variant_ids: Annotated[
+        list[str] | None, typer.Option("--variant", help="Only this variant; may be repeated.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Variants at most.")] = None,
+    model: Annotated[str | None, typer.Option(help="Of a language-model verifier: id or folder.")] = None,
+    then_queue: Annotated[bool, typer.Option("--queue/--no-queue", help="Queue for review afterwards.")] = True,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Have variants judged on the three dimensions."""
+    with open_line(read_settings()) as line:
+        run = line.call(
+            verification.start_verification,
+            verifier=cast("VerdictMethod", verifier),  # the use case refuses a name that is not one
+            scope=cast("Scope", scope),
+            run_id=None if run_id is None else RunId(run_id),
+            variant_ids=None if variant_ids is None else [VariantId(one) for one in variant_ids],
+            limit=limit,
+            model=model,
+            then_queue=then_queue,
+        )
+        if wait:
+            run = wait_for(line, run)
+    emit_json(run) if as_json else emit_run(run)
+
+
+@app.command("list")
+def list_(
+    variant_type: Annotated[str | None, typer.Option("--type", help=f"One of {', '.join(VARIANT_TYPE_KEYS)}.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="accepted, rejected or undecided.")] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Rows to leave out at the beginning.")] = 0,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List variants, newest first."""
+    with open_line(read_settings()) as line:
+        page = line.call(
+            questions.list_variants,
+            variant_type=cast("VariantTypeKey | None", variant_type),  # the use case refuses what is not one
+            run_id=None if run_id is None else RunId(run_id),
+            outcome=cast("Outcome | None", outcome),
+            offset=offset,
+            limit=limit,
+        )
+    if as_json:
+        emit_json(page)
+        return
+    emit_table(
+        ("variant", "type", "question", "contract", "verdicts", "context"),
+        [
+            (
+                it.variant.variant_id,
+                it.variant.variant_type,
+                it.variant.question_id,
+                it.passes_contract,
+                _verdicts(it),
+                it.variant.context,
+            )
+            for it in page.items
+        ],
+        empty="no variant matches; `sagedesk variant generate` makes some",
+    )
+    if page.total > len(page.items):
+        talk(f"{offset + 1} to {offset + len(page.items)} of {page.total}")
+
+
+@app.command()
+def show(
+    variant_id: Annotated[str, typer.Argument(metavar="VARIANT", help="A variant's id.")], as_json: AsJson = False
+) -> None:
+    """Show one variant with its recipe, contract checks and verdicts."""
+    with open_line(read_settings()) as line:
+        detail = line.call(questions.show_variant, variant_id=VariantId(variant_id))
+    if as_json:
+        emit_json(detail)
+        return
+    variant = detail.variant
+    emit_facts(
+        [
+            ("variant", variant.variant_id),
+            ("type", variant.variant_type),
+            ("question", variant.question_id),
+            ("original", detail.question.context),
+            ("context", variant.context),
+            *((chr(ord("A") + index), option) for index, option in enumerate(variant.options)),
+            ("answer", chr(ord("A") + variant.answer_index)),
+            ("control", variant.is_control),
+            ("made by", f"{variant.recipe.backend} {variant.recipe.model}"),
+            ("prompt", variant.recipe.prompt_version),
+            ("seed", variant.recipe.seed),
+            ("run", variant.run_id),
+            *((f"verdict {it.target}", f"{cell(it.probability)} by {it.verifier_version}") for it in detail.verdicts),
+        ]
+    )
+    emit_table(
+        ("check", "holds", "required", "detail"),
+        [(it.check, it.holds, it.is_required, it.detail) for it in detail.checks],
+        empty="its contract was never checked",
+    )
+
+
+def _verdicts(detail: VariantDetail) -> str:
+    return " ".join(f"{it.target} {cell(it.probability)}" for it in detail.verdicts) or "-"

@@ -1,0 +1,97 @@
+"""How the outputs of a finished run come into the store, one function a kind; and which run follows.
+
+Each runs inside the transaction that marks its run as done, and does the same again without a change.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from annotation.queue import enqueue
+from data.arrow import contract_checks_from, questions_from, variants_from, verdicts_from
+from data.records import Run, VariantId
+from data.store import Connection
+from data.tables.contract_checks import ContractCheckTable
+from data.tables.policies import PolicyTable
+from data.tables.questions import QuestionTable
+from data.tables.variants import VariantTable
+from data.tables.verdicts import VerdictTable
+from engine.jobs.folder import RunFolder
+from ui.jobs import Ingest, Ingested, Submission
+from ui.settings import Settings
+from ui.usecases.models import ingest_model
+from ui.usecases.review import BLIND_SHARE_POLICY
+from ui.usecases.verification import verification_submission
+
+QUEUE_SEED_POLICY: Final = "queue_seed"
+
+
+def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
+    """By job kind; the supervisor's."""
+
+    def imported(connection: Connection, folder: RunFolder, _: Run) -> Ingested:
+        questions = QuestionTable(connection).upsert(questions_from(folder.read_output("questions")), now=now())
+        variants = VariantTable(connection).upsert(variants_from(folder.read_output("variants")))
+        ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
+        refused, refused_variants = (_count(folder, name) for name in ("refused", "refused_variants"))
+        return Ingested(
+            {
+                "questions": {
+                    "new": questions.new,
+                    "same": questions.same,
+                    "changed": questions.changed,
+                    "refused": refused - refused_variants,
+                },
+                # A variant's id is its content: other content is another variant, so none ever changes.
+                "variants": {"new": variants.new, "same": variants.same, "changed": 0, "refused": refused_variants},
+            }
+        )
+
+    def generated(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
+        variants = list(variants_from(folder.read_output("variants")))
+        counts = VariantTable(connection).upsert(variants)
+        ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
+        follow_up: Submission | None = None
+        if run.settings.get("then_verify") and variants:
+            ids = [variant.variant_id for variant in variants]
+            follow_up = verification_submission(connection, settings, verifier="feature", variant_ids=ids)
+        return Ingested({"variants": {"new": counts.new, "same": counts.same}}, follow_up)
+
+    def verified(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
+        verdicts = list(verdicts_from(folder.read_output("verdicts")))
+        written = VerdictTable(connection).upsert(verdicts)
+        ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
+        queued = 0
+        if run.settings.get("then_queue"):
+            ids: list[VariantId] = list(dict.fromkeys(verdict.variant_id for verdict in verdicts))
+            queued = enqueue(
+                connection,
+                variant_ids=ids,
+                blind_share=PolicyTable(connection).get(BLIND_SHARE_POLICY, settings.blind_share),
+                seed=queue_seed(connection, now()),
+                now=now(),
+            )
+        return Ingested({"verdicts": written, "queued": queued})
+
+    def trained(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
+        result = folder.result()
+        counts = {} if result is None else result.counts
+        return Ingested(ingest_model(connection, settings, folder, run, counts, now()))
+
+    return {"import": imported, "generate": generated, "verify": verified, "train-verifier": trained}
+
+
+def _count(folder: RunFolder, name: str) -> int:
+    result = folder.result()
+    return 0 if result is None else int(str(result.counts.get(name, 0)))
+
+
+def queue_seed(connection: Connection, now: datetime) -> int:
+    """The seed from which blindness is drawn: made once for a store, and kept."""
+    policies = PolicyTable(connection)
+    seed = policies.get(QUEUE_SEED_POLICY, -1)
+    if seed < 0:
+        seed = secrets.randbelow(2**31)
+        policies.set(QUEUE_SEED_POLICY, seed, by="desk", now=now)
+    return seed

@@ -1,0 +1,147 @@
+"""Generation as a person starts it: which types, of which questions, by which backend; and what it would cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import pyarrow as pa
+
+from data.arrow import questions_from
+from data.errors import InputError, NotFoundError
+from data.records import VARIANT_TYPE_KEYS, QuestionId, Run, VariantTypeKey
+from data.tables.questions import QuestionTable
+from engine.prompts import generation_messages
+from engine.variant_types.table import VARIANT_TYPES
+from ui.jobs import Submission
+from ui.usecases.context import Actor, Desk, audit, require_lead
+
+BackendName = Literal["rules", "transformers", "openai"]
+BACKENDS: Final[tuple[BackendName, ...]] = get_args(BackendName)
+MAX_PER_QUESTION: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a generation would come to. Token counts are rough (four characters a token) and 0 for `rules`.
+
+    `cost` is in the currency of the prices given, None without them.
+    """
+
+    questions: int
+    requests: int
+    prompt_tokens: int
+    generated_tokens: int
+    cost: float | None
+
+
+def estimate(
+    desk: Desk,
+    actor: Actor,
+    *,
+    backend: BackendName,
+    types: Sequence[VariantTypeKey] = VARIANT_TYPE_KEYS,
+    benchmark: str | None = None,
+    question_ids: Sequence[QuestionId] | None = None,
+    limit: int | None = None,
+    per_question: int = 1,
+    max_new_tokens: int = 256,
+    prompt_price_per_million: float | None = None,
+    generated_price_per_million: float | None = None,
+) -> Estimate:
+    """Before anything is spent.
+
+    Raises:
+        InputError, NotFoundError: as `start_generation`.
+    """
+    _check(backend, types, per_question)
+    questions = _questions(desk, benchmark, question_ids, limit)
+    requests = questions.num_rows * len(types) * per_question
+    if backend == "rules":
+        return Estimate(questions.num_rows, requests, 0, 0, None)
+    prompt_tokens = per_question * sum(_prompt_tokens(questions, variant_type) for variant_type in types)
+    generated_tokens = requests * max_new_tokens
+    cost = None
+    if prompt_price_per_million is not None and generated_price_per_million is not None:
+        cost = (prompt_tokens * prompt_price_per_million + generated_tokens * generated_price_per_million) / 1e6
+    return Estimate(questions.num_rows, requests, prompt_tokens, generated_tokens, cost)
+
+
+def start_generation(
+    desk: Desk,
+    actor: Actor,
+    *,
+    backend: BackendName,
+    types: Sequence[VariantTypeKey] = VARIANT_TYPE_KEYS,
+    benchmark: str | None = None,
+    question_ids: Sequence[QuestionId] | None = None,
+    limit: int | None = None,
+    per_question: int = 1,
+    temperature: float = 0.8,
+    top_p: float = 0.95,
+    max_new_tokens: int = 256,
+    seed: int = 0,
+    model: str | None = None,
+    then_verify: bool = True,
+) -> Run:
+    """Queue a generation over the answered current questions, all of them unless narrowed.
+
+    Args:
+        per_question: candidates for each question and type.
+        then_verify: verify the new variants with the champion afterwards and queue them for review.
+
+    Raises:
+        PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (no such question).
+    """
+    require_lead(desk, actor, "generation.start", backend)
+    _check(backend, types, per_question)
+    if not 0 <= temperature <= 2 or not 0 < top_p <= 1 or not 1 <= max_new_tokens <= 8192:
+        raise InputError("use a temperature from 0 to 2, a top-p over 0 up to 1, and 1 to 8192 new tokens")
+    if backend == "openai" and not desk.settings.openai_base_url:
+        raise InputError("backend openai: set SAGEDESK_OPENAI_BASE_URL to an OpenAI-compatible address and restart")
+    if backend == "openai" and not (model or desk.settings.model):
+        raise InputError("backend openai: name the model")
+    questions = _questions(desk, benchmark, question_ids, limit)
+    named_model = model or desk.settings.model
+    backend_settings: dict[str, object] = {} if named_model is None else {"model": named_model}
+    if backend == "openai":
+        backend_settings["base_url"] = desk.settings.openai_base_url
+    settings: dict[str, object] = {
+        "backend": backend,
+        "types": list(types),
+        "per_question": per_question,
+        "sampling": {"temperature": temperature, "top_p": top_p, "max_new_tokens": max_new_tokens},
+        "backend_settings": backend_settings,
+    }
+    wanted = Submission("generate", settings, {"questions": questions}, seed, {"then_verify": then_verify})
+    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
+    audit(desk, actor, "generation.start", run.run_id, backend=backend, questions=questions.num_rows)
+    return run
+
+
+def _check(backend: str, types: Sequence[str], per_question: int) -> None:
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r}: use one of {', '.join(BACKENDS)}")
+    if unknown := [one for one in types if one not in VARIANT_TYPE_KEYS]:
+        raise InputError(f"variant type {unknown[0]!r}: use one of {', '.join(VARIANT_TYPE_KEYS)}")
+    if not types:
+        raise InputError(f"name at least one variant type of {', '.join(VARIANT_TYPE_KEYS)}")
+    if not 1 <= per_question <= MAX_PER_QUESTION:
+        raise InputError(f"ask for 1 to {MAX_PER_QUESTION} candidates a question and type")
+
+
+def _questions(
+    desk: Desk, benchmark: str | None, question_ids: Sequence[QuestionId] | None, limit: int | None
+) -> pa.Table:
+    with desk.store.read() as connection:
+        found = QuestionTable(connection).arrow(ids=question_ids, benchmark=benchmark, limit=limit, answered_only=True)
+    if found.num_rows == 0:
+        of = f" of benchmark {benchmark!r}" if benchmark else ""
+        raise NotFoundError(f"no answered question{of} to generate from; import some, or see `sagedesk question list`")
+    return found
+
+
+def _prompt_tokens(questions: pa.Table, variant_type: VariantTypeKey) -> int:
+    return sum(
+        sum(len(message["content"]) for message in generation_messages(question, VARIANT_TYPES[variant_type])) // 4
+        for question in questions_from(questions)
+    )

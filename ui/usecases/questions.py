@@ -1,0 +1,156 @@
+"""Questions and their variants as a person browses them. Reads only.
+
+A verdict on a blind item is not part of any answer until the person who asks has labelled the item.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from data.arrow import contract_checks_from
+from data.errors import InputError
+from data.records import (
+    VARIANT_TYPE_KEYS,
+    ContractCheck,
+    Question,
+    QuestionId,
+    RunId,
+    Variant,
+    VariantId,
+    VariantTypeKey,
+    Verdict,
+)
+from data.store import Connection
+from data.tables.contract_checks import ContractCheckTable
+from data.tables.questions import QuestionTable
+from data.tables.queue import QueueTable
+from data.tables.variants import VariantTable
+from data.tables.verdicts import VerdictTable
+from ui.usecases.context import OPERATOR, Actor, Desk
+
+Outcome = Literal["accepted", "rejected", "undecided"]
+MAX_ROWS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A source of questions and how many current ones it has."""
+
+    name: str
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPage:
+    """One screenful in source order; `total` counts all matches, `benchmarks` the whole store."""
+
+    items: tuple[Question, ...]
+    total: int
+    offset: int
+    benchmarks: tuple[Benchmark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VariantDetail:
+    """A variant with all that is known of it. `verdicts` is empty while the item is `is_blind` to who asks.
+
+    `passes_contract` is None where the contract was never checked.
+    """
+
+    variant: Variant
+    question: Question
+    checks: tuple[ContractCheck, ...]
+    passes_contract: bool | None
+    verdicts: tuple[Verdict, ...]
+    is_blind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VariantPage:
+    """One screenful, newest first."""
+
+    items: tuple[VariantDetail, ...]
+    total: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionDetail:
+    """A question with its variants (at most MAX_ROWS)."""
+
+    question: Question
+    variants: tuple[VariantDetail, ...]
+
+
+def search_questions(
+    desk: Desk, actor: Actor, *, search: str = "", benchmark: str | None = None, offset: int = 0, limit: int = 50
+) -> QuestionPage:
+    """`search` is plain text, found in context, options, subject and source key, or the id itself."""
+    offset, limit = _bounds(offset, limit)
+    with desk.store.read() as connection:
+        table = QuestionTable(connection)
+        page = table.page(search=search, benchmark=benchmark, offset=offset, limit=limit)
+        benchmarks = tuple(Benchmark(name, questions) for name, questions in table.benchmarks())
+    return QuestionPage(page.items, page.total, offset, benchmarks)
+
+
+def show_question(desk: Desk, actor: Actor, *, question_id: QuestionId) -> QuestionDetail:
+    """Raises NotFoundError."""
+    with desk.store.read() as connection:
+        question = QuestionTable(connection).get(question_id)
+        variants = VariantTable(connection).page(question_id=question_id, limit=MAX_ROWS).items
+        return QuestionDetail(question, _details(connection, actor, variants))
+
+
+def list_variants(
+    desk: Desk,
+    actor: Actor,
+    *,
+    variant_type: VariantTypeKey | None = None,
+    run_id: RunId | None = None,
+    outcome: Outcome | None = None,
+    offset: int = 0,
+    limit: int = 50,
+) -> VariantPage:
+    """Raises InputError for a type that does not exist."""
+    if variant_type is not None and variant_type not in VARIANT_TYPE_KEYS:
+        raise InputError(f"variant type {variant_type!r}: use one of {', '.join(VARIANT_TYPE_KEYS)}")
+    offset, limit = _bounds(offset, limit)
+    with desk.store.read() as connection:
+        page = VariantTable(connection).page(
+            variant_type=variant_type, run_id=run_id, outcome=outcome, offset=offset, limit=limit
+        )
+        return VariantPage(_details(connection, actor, page.items), page.total, offset)
+
+
+def show_variant(desk: Desk, actor: Actor, *, variant_id: VariantId) -> VariantDetail:
+    """Raises NotFoundError."""
+    with desk.store.read() as connection:
+        (detail,) = _details(connection, actor, [VariantTable(connection).get(variant_id)])
+        return detail
+
+
+def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) -> tuple[VariantDetail, ...]:
+    ids = [variant.variant_id for variant in variants]
+    questions = QuestionTable(connection).by_ids({variant.question_id for variant in variants})
+    verdicts = VerdictTable(connection).latest_for(ids)
+    checks: dict[VariantId, list[ContractCheck]] = {}
+    for check in contract_checks_from(ContractCheckTable(connection).arrow(ids)):
+        checks.setdefault(check.variant_id, []).append(check)
+    # The command line is where engineers measure; it labels nothing.
+    blind = frozenset[VariantId]() if actor == OPERATOR else QueueTable(connection).blind_to(ids, actor.name)
+    return tuple(
+        VariantDetail(
+            variant,
+            questions[variant.question_id],
+            tuple(of_it := checks.get(variant.variant_id, [])),
+            all(check.holds for check in of_it if check.is_required) if of_it else None,
+            () if variant.variant_id in blind else tuple(verdicts.get(variant.variant_id, ())),
+            is_blind=variant.variant_id in blind,
+        )
+        for variant in variants
+    )
+
+
+def _bounds(offset: int, limit: int) -> tuple[int, int]:
+    return max(0, offset), max(1, min(limit, MAX_ROWS))
