@@ -11,7 +11,7 @@ from typing import Final
 from data.ids import normal_form
 from data.records import Question
 from engine.candidate import Candidate, is_abstain
-from engine.wording import script, words
+from engine.wording import overlap, script, similarity, words
 
 LEAK_WORDS: Final = 3
 """A shorter answer ("red", "in France") may stand in a context by chance, so its leak is only a warning."""
@@ -57,6 +57,20 @@ def common_checks(
         _no_leak(question, candidate) if in_range else required("no_leak", False, "no answer to look for"),
         _same_script(question, candidate),
         _differs(question, candidate),
+    )
+
+
+def stays_near(
+    check: str, question: Question, candidate: Candidate, *, least_similarity: float, least_content: float
+) -> CheckOutcome:
+    """The context still has the original's wording and things; function words alone would make any two texts alike."""
+    near = similarity(question.context, candidate.context)
+    kept = overlap(question.context, candidate.context)
+    return required(
+        check,
+        near >= least_similarity and kept >= least_content,
+        f"stem similarity of the contexts {near:.2f}, {least_similarity} wanted; "
+        f"{kept:.0%} of the meaning-bearing stems kept, {least_content:.0%} wanted",
     )
 
 

@@ -7,14 +7,14 @@ from typing import Final
 from data.ids import normal_form
 from data.records import Question
 from engine.candidate import Candidate, abstain_option, is_abstain
-from engine.variant_types.contract import CheckOutcome, advisory, quoted, required
+from engine.variant_types.contract import CheckOutcome, advisory, quoted, required, stays_near
 from engine.variant_types.demonstration import OPTIONS
-from engine.variant_types.restatement import LEAST_SIMILARITY, MOST_SIMILARITY, other_options_kept
+from engine.variant_types.restatement import LEAST_CONTENT_KEPT, LEAST_SIMILARITY, MOST_SIMILARITY, other_options_kept
 from engine.variant_types.variant_type import Refusal, VariantType
 from engine.wording import CLOSE_SIMILARITY, similarity, unmatched
 
 LEAST_CONTEXT_SIMILARITY: Final = 0.45
-"""No published edit leaves a stem similarity below 0.47."""
+"""No published edit leaves a stem similarity, or a share of meaning-bearing stems, below 0.47."""
 
 
 def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
@@ -42,16 +42,17 @@ def write(question: Question, _foreign: Sequence[Question], _rng: Random) -> Can
 
 def _edit_checks(question: Question, candidate: Candidate) -> tuple[CheckOutcome, ...]:
     lost = unmatched(question.options, candidate.options[:-1])
-    near = similarity(question.context, candidate.context)
     changed = normal_form(question.context) != normal_form(candidate.context)
     by = f"compared with a tolerance: stem similarity {CLOSE_SIMILARITY} or more"
     return (
         required("option_set_kept", not lost, f"{quoted(lost[0])} is gone; {by}" if lost else by),
         required("context_changed", changed, "compared in normal form"),
-        required(
+        stays_near(
             "edit_bounded",
-            near >= LEAST_CONTEXT_SIMILARITY,
-            f"stem similarity of the contexts {near:.2f}, {LEAST_CONTEXT_SIMILARITY} wanted",
+            question,
+            candidate,
+            least_similarity=LEAST_CONTEXT_SIMILARITY,
+            least_content=LEAST_CONTEXT_SIMILARITY,
         ),
     )
 
@@ -64,10 +65,12 @@ def _control_checks(question: Question, answer_index: int, candidate: Candidate)
     return (
         required("marked_as_control", candidate.is_control, "the answer is not the abstain option"),
         other_options_kept(question, answer_index, own),
-        required(
+        stays_near(
             "context_similarity",
-            near >= LEAST_SIMILARITY,
-            f"stem similarity of the contexts {near:.2f}, {LEAST_SIMILARITY} wanted",
+            question,
+            candidate,
+            least_similarity=LEAST_SIMILARITY,
+            least_content=LEAST_CONTENT_KEPT,
         ),
         advisory(
             "context_restated",

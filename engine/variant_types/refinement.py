@@ -4,13 +4,15 @@ from typing import Final
 
 from data.records import Question
 from engine.candidate import Candidate
-from engine.variant_types.contract import CheckOutcome, advisory, quoted, required
+from engine.variant_types.contract import CheckOutcome, advisory, quoted, required, stays_near
 from engine.variant_types.demonstration import OPTIONS
 from engine.variant_types.variant_type import VariantType
 from engine.wording import CLOSE_SIMILARITY, best_match, similarity, unmatched
 
 LEAST_CONTEXT_SIMILARITY: Final = 0.2
 """98 % of the published edits leave this stem similarity or more."""
+LEAST_CONTENT_KEPT: Final = 0.2
+"""99 % of the published edits keep 23 % of the meaning-bearing stems or more."""
 SMALL_EDIT_SIMILARITY: Final = 0.5
 """Three in four published edits are at least this small; a larger one is worth a look."""
 
@@ -28,10 +30,12 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
             not (origin == answer_index and moved.is_same),
             f"the answer is nearest to original option {origin}: {moved}; the original answer is {answer_index}",
         ),
-        required(
+        stays_near(
             "edit_bounded",
-            near >= LEAST_CONTEXT_SIMILARITY,
-            f"stem similarity of the contexts {near:.2f}, {LEAST_CONTEXT_SIMILARITY} wanted",
+            question,
+            candidate,
+            least_similarity=LEAST_CONTEXT_SIMILARITY,
+            least_content=LEAST_CONTENT_KEPT,
         ),
         advisory(
             "edit_small",

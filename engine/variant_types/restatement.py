@@ -5,7 +5,7 @@ from typing import Final
 from data.ids import normal_form
 from data.records import Question
 from engine.candidate import Candidate
-from engine.variant_types.contract import CheckOutcome, quoted, required
+from engine.variant_types.contract import CheckOutcome, quoted, required, stays_near
 from engine.variant_types.demonstration import OPTIONS
 from engine.variant_types.variant_type import VariantType
 from engine.wording import CLOSE_SIMILARITY, similarity, unmatched
@@ -13,22 +13,31 @@ from engine.wording import CLOSE_SIMILARITY, similarity, unmatched
 LEAST_SIMILARITY: Final = 0.15
 MOST_SIMILARITY: Final = 0.95
 """Stem similarity of a paraphrase to its original; published restatements lie in 0.21 to 0.95, half in 0.47 to 0.65."""
+LEAST_CONTENT_KEPT: Final = 0.1
+"""99 % of the published restatements keep 15 % of the meaning-bearing stems or more."""
 
 
 def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
     return (*paraphrase_checks(question, candidate), other_options_kept(question, answer_index, candidate))
 
 
-def paraphrase_checks(question: Question, candidate: Candidate) -> tuple[CheckOutcome, CheckOutcome]:
+def paraphrase_checks(question: Question, candidate: Candidate) -> tuple[CheckOutcome, ...]:
     """The context changed, and lies in the similarity window of a paraphrase."""
     near = similarity(question.context, candidate.context)
     changed = normal_form(question.context) != normal_form(candidate.context)
     return (
         required("context_changed", changed, "compared in normal form"),
         required(
+            "context_in_other_words",
+            near <= MOST_SIMILARITY,
+            f"stem similarity of the contexts {near:.2f}, at most {MOST_SIMILARITY} wanted",
+        ),
+        stays_near(
             "context_similarity",
-            LEAST_SIMILARITY <= near <= MOST_SIMILARITY,
-            f"stem similarity {near:.2f}, wanted {LEAST_SIMILARITY} to {MOST_SIMILARITY}",
+            question,
+            candidate,
+            least_similarity=LEAST_SIMILARITY,
+            least_content=LEAST_CONTENT_KEPT,
         ),
     )
 

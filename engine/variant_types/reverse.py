@@ -50,8 +50,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
         required(
             "one_original_context",
             near < DUPLICATE_SIMILARITY,
-            f"nearest other option {quoted(rival)}: stem similarity {near:.2f}, "
-            f"below {DUPLICATE_SIMILARITY} wanted",
+            f"nearest other option {quoted(rival)}: stem similarity {near:.2f}, below {DUPLICATE_SIMILARITY} wanted",
         ),
         _answer_not_longest(candidate),
     )
