@@ -98,6 +98,11 @@ class Supervisor:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def code_version(self) -> str:
+        """Of the code that the jobs run."""
+        return self._code_version
+
     def submit(self, wanted: Submission, *, submitted_by: str) -> Run:
         """Queue a run and let it start when there is room.
 

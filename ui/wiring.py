@@ -17,6 +17,7 @@ from annotation.server import Credentials, new_credentials
 from annotation.sync import LabelStudioSync
 from data.errors import SetupError
 from data.records import Run
+from data.releases import remove_unfinished
 from data.store import Store
 from ui.ingest import ingest_table
 from ui.jobs import Supervisor
@@ -95,6 +96,7 @@ def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
         raise SetupError(f"state folder {settings.state}: {exc.strerror}; set SAGEDESK_STATE to another") from exc
     store = Store.open(settings.store_file, now=utc_now)
     try:
+        remove_unfinished(settings.releases)
         sync = _label_studio_sync(settings, store) if with_label_studio else None
 
         def after(run: Run) -> None:

@@ -20,21 +20,15 @@ def create(name: Name, as_json: AsJson = False) -> None:
     """Freeze everything accepted now into a folder that `datasets` loads."""
     with open_line(read_settings()) as line:
         detail = line.call(releases.create_release, name=name)
-    if as_json:
-        emit_json(detail)
-        return
-    emit_facts(
-        [
-            ("release", detail.release.name),
-            ("number", detail.release.number),
-            ("folder", detail.release.folder),
-            ("variants", detail.variants),
-            ("questions", detail.questions),
-            *detail.by_type.items(),
-            ("verified by", detail.verifier_versions),
-            ("manifest", detail.release.manifest_sha256),
-        ]
-    )
+    _emit_detail(detail, as_json=as_json)
+
+
+@app.command()
+def show(name: Name, as_json: AsJson = False) -> None:
+    """What a release holds and where it lies."""
+    with open_line(read_settings()) as line:
+        detail = line.call(releases.show_release, name=name)
+    _emit_detail(detail, as_json=as_json)
 
 
 @app.command("list")
@@ -63,3 +57,21 @@ def verify(name: Name, as_json: AsJson = False) -> None:
         raise ReleaseError(f"release {name!r} is not what was released: {'; '.join(proof.problems)}")
     if not as_json:
         emit_facts([("release", proof.name), ("folder", proof.folder), ("intact", proof.is_intact)])
+
+
+def _emit_detail(detail: releases.ReleaseDetail, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(detail)
+        return
+    emit_facts(
+        [
+            ("release", detail.release.name),
+            ("number", detail.release.number),
+            ("folder", detail.release.folder),
+            ("variants", detail.variants),
+            ("questions", detail.questions),
+            *detail.by_type.items(),
+            ("verified by", detail.verifier_versions),
+            ("manifest", detail.release.manifest_sha256),
+        ]
+    )

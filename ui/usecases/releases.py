@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from data import releases
@@ -41,7 +40,7 @@ def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
         PermissionDeniedError: `actor` is no lead.
         ReleaseError: name bad or taken, nothing accepted, or the disk refuses.
     """
-    require_lead(desk, actor, "release create", name)
+    require_lead(desk, actor, "release.create", name)
     releases.check_name(name)
     now = desk.now()
     with desk.store.read() as connection:
@@ -55,7 +54,7 @@ def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
         number=number,
         items=items,
         created_at=now,
-        code_version=version("sagedesk"),
+        code_version=desk.supervisor.code_version,
     ) as staged:
         release = Release(name, number, str(staged.folder), staged.manifest_sha256, len(items), actor.name, now)
         with desk.store.write() as connection:
@@ -63,7 +62,7 @@ def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
             AuditTable(connection).add(
                 happened_at=now,
                 actor=actor.name,
-                action="release create",
+                action="release.create",
                 subject=name,
                 outcome="done",
                 detail={"number": number, "items": len(items), "manifest_sha256": staged.manifest_sha256},

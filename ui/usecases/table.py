@@ -36,6 +36,7 @@ USE_CASES: Final[Mapping[str, str]] = {
     "queue.status": "ui.usecases.review:queue_status",
     "release.create": "ui.usecases.releases:create_release",
     "release.list": "ui.usecases.releases:list_releases",
+    "release.show": "ui.usecases.releases:show_release",
     "release.verify": "ui.usecases.releases:verify_release",
     "run.cancel": "ui.usecases.runs:cancel_run",
     "run.list": "ui.usecases.runs:list_runs",
