@@ -50,7 +50,7 @@ class Credentials:
 
 def new_credentials() -> Credentials:
     """Password and token at random."""
-    return Credentials("desk@sagedesk.local", secrets.token_urlsafe(24), secrets.token_hex(20))
+    return Credentials("desk@label-studio.local", secrets.token_urlsafe(24), secrets.token_hex(20))
 
 
 class LabelStudioServer:
@@ -80,7 +80,7 @@ class LabelStudioServer:
         if version < _FLOOR:
             raise SetupError(
                 f"Label Studio {'.'.join(map(str, version))} in {self._python} is older than "
-                f"{'.'.join(map(str, _FLOOR))}, which mends security holes; run `make label-studio`"
+                f"{'.'.join(map(str, _FLOOR))}, which mends security holes; run `make setup`"
             )
         self._require_free_port()
         data = self._state / "data"

@@ -38,9 +38,9 @@ def server_version(python: Path) -> tuple[int, ...]:
     try:
         answer = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise SetupError(f"Label Studio's interpreter {python} does not run: {exc}; run `make label-studio`") from exc
+        raise SetupError(f"Label Studio's interpreter {python} does not run: {exc}; run `make setup`") from exc
     if answer.returncode != 0:
-        raise SetupError(f"no Label Studio in the environment of {python}; run `make label-studio`")
+        raise SetupError(f"no Label Studio in the environment of {python}; run `make setup`")
     return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:3])
 
 

@@ -19,6 +19,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from streamlit import config as streamlit_config
 
+from annotation.loop import SyncLoop
 from data.errors import SagedeskError, SetupError
 from ui import processes, serving
 from ui.api import api_routes
@@ -26,7 +27,7 @@ from ui.desk_file import RunningDesk, remove_desk_file, write_desk_file
 from ui.login import Cookies, SessionGate, SignInThrottle
 from ui.login_routes import Door
 from ui.settings import Settings, read_settings
-from ui.wiring import Background, close_desk, configure_logging, open_desk, read_or_make_secrets
+from ui.wiring import close_desk, configure_logging, open_desk, read_or_make_secrets
 
 APP_SCRIPT: Final = Path(__file__).with_name("app.py")
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
@@ -52,8 +53,10 @@ def build_app(settings: Settings) -> st.App:
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
         desk = await run_in_threadpool(open_desk, settings, with_label_studio=True)
         serving.begin(desk, Cookies(secrets.cookie_key))
-        background = Background(desk)
-        background.start()
+        desk.supervisor.start()
+        loop = SyncLoop(desk.sync, settings.sync_interval_s) if desk.sync is not None else None
+        if loop is not None:
+            loop.start()
         pid = os.getpid()
         running = RunningDesk(desk_url(settings), api_token, pid, processes.started_at(pid) or 0.0)
         write_desk_file(settings.desk_file, running)
@@ -62,7 +65,8 @@ def build_app(settings: Settings) -> st.App:
             yield
         finally:
             remove_desk_file(settings.desk_file, pid=pid)
-            await run_in_threadpool(background.stop)
+            if loop is not None:
+                await run_in_threadpool(loop.stop)
             serving.end()
             await run_in_threadpool(close_desk, desk)
 
