@@ -440,6 +440,34 @@ def test_each_migration_is_applied_once_and_whole_or_not_at_all(tmp_path: Path) 
     assert connection.execute("SELECT a FROM one ORDER BY a").fetchall() == [(1,), (3,)]
 
 
+@pytest.mark.parametrize("version", range(1, max(int(file.name[:4]) for file in MIGRATIONS.glob("*.sql")) + 1))
+def test_a_store_of_every_earlier_version_becomes_what_a_new_one_is(tmp_path: Path, version: int) -> None:
+    earlier = tmp_path / "migrations"
+    earlier.mkdir()
+    for migration in MIGRATIONS.glob("*.sql"):
+        if int(migration.name[:4]) <= version:
+            shutil.copy(migration, earlier)
+    old = duckdb.connect(str(tmp_path / "old.duckdb"))
+    migrate(old, now=now, migrations=earlier)
+    old.execute("INSERT INTO policy VALUES ('kept', '1', 'ann', now())")
+    old.close()
+
+    migrated, new = Store.open(tmp_path / "old.duckdb", now=now), Store.in_memory(now=now)
+
+    assert policies(migrated) == {"kept"}
+    assert columns(migrated) == columns(new)
+    migrated.close()
+
+
+def columns(store: Store) -> set[tuple[str, ...]]:
+    with store.read() as connection:
+        return set(
+            connection.execute(
+                "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+            ).fetchall()
+        )
+
+
 def rows(*values: tuple[str, str, int]) -> pa.Table:
     """(name, value, minute of the stamp)."""
     names, texts, minutes = zip(*values, strict=True)

@@ -132,6 +132,25 @@ def test_search_takes_whatever_is_typed_as_plain_text(connection: Connection, se
     assert table.count() == 3
 
 
+def test_text_comes_back_as_it_was_whatever_is_in_it(connection: Connection) -> None:
+    texts = [
+        "a\x00b",
+        "<script>alert(1)</script>",
+        "\u202eRTL \u200b",
+        "e\u0301 and \u00e9",
+        "\U0001f9ea",
+        " \r\n ",
+        "$5 {x}",
+    ]
+    questions = [a_question(text, key=text, options=(text, "")) for text in texts]
+
+    QuestionTable(connection).upsert(questions, now=NOON)
+
+    assert QuestionTable(connection).by_ids([question.question_id for question in questions]) == {
+        question.question_id: question for question in questions
+    }
+
+
 def test_questions_come_in_the_order_of_numbers_in_their_keys(connection: Connection) -> None:
     table = QuestionTable(connection)
     keys = ["train/10", "train/9", "dev/2", "train/100", "odd"]
