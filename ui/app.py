@@ -9,6 +9,7 @@ import streamlit as st
 from ui.serving import actor_of_page, current_desk
 from ui.usecases.context import Actor, Desk
 from ui.views import generate, overview, questions, releases, review, runs
+from ui.widgets.go import remember_pages
 from ui.widgets.page import style
 from ui.widgets.presence import remember
 
@@ -30,15 +31,13 @@ def main() -> None:
     desk = current_desk()
     st.logo(LOGO, size="large")
     _account_menu(actor)
-    st.navigation(_pages(desk, actor), position="top").run()
-
-
-def _pages(desk: Desk, actor: Actor) -> list[st.Page]:
     renders = FOR_ALL | (FOR_LEADS if actor.role == "lead" else {}) | {"Overview": overview.render}
-    return [
-        st.Page(_bound(render, desk, actor), title=title, url_path=title.lower(), default=title == "Review")
+    pages = {
+        title: st.Page(_bound(render, desk, actor), title=title, url_path=title.lower(), default=title == "Review")
         for title, render in renders.items()
-    ]
+    }
+    remember_pages(pages)
+    st.navigation(list(pages.values()), position="top").run()
 
 
 def _bound(render: Render, desk: Desk, actor: Actor) -> Callable[[], None]:

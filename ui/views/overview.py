@@ -1,6 +1,126 @@
-"""x"""
+"""The overview: how far the work has come, yield by type, what waits, how the sync is; the blind share for leads."""
 
+import pandas as pd
+import streamlit as st
+
+from data.records import VariantTypeKey
+from engine.variant_types.table import VARIANT_TYPES
+from ui.usecases import review
 from ui.usecases.context import Actor, Desk
+from ui.usecases.overview import Overview, overview
+from ui.usecases.sync import SyncStatus, sync_now
+from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, table, told
+from ui.widgets.presence import still
 
 
-def render(desk: Desk, actor: Actor) -> None: ...
+def render(desk: Desk, actor: Actor) -> None:
+    head("Overview", "How far the work has come, what waits, and whether both sides of the sync agree.")
+    with told():
+        whole = overview(desk, actor)
+        if whole.funnel.questions == 0:
+            empty(
+                "The desk is empty",
+                "Open Questions and import a benchmark or the sample project; then generate variants from it."
+                if actor.role == "lead"
+                else "A lead has to import questions first.",
+            )
+        funnel = whole.funnel
+        stages = [
+            ("questions", funnel.questions),
+            ("generated", funnel.generated),
+            ("contract passed", funnel.contract_passed),
+            ("verified", funnel.verified),
+            ("reviewed", funnel.reviewed),
+            ("accepted", funnel.accepted),
+            ("released", funnel.released),
+        ]
+        figures([(name, f"{count:,}") for name, count in stages])
+        left, right = st.columns([1.5, 1], gap="large")
+        with left:
+            _yields(whole)
+        with right:
+            _queue(desk, actor)
+            _sync(desk, actor, whole.sync)
+            if whole.benchmarks:
+                st.subheader("Benchmarks", anchor=False)
+                table(["benchmark", "questions"], [[one.name, one.questions] for one in whole.benchmarks])
+
+
+def _yields(whole: Overview) -> None:
+    yields = whole.yields
+    st.subheader("Yield by type", anchor=False)
+    if not yields:
+        empty("No variants yet", "Generate some: their yield by type shows here.")
+        return
+    frame = pd.DataFrame(
+        {
+            "type": [_name(one.variant_type) for one in yields],
+            "generated": [one.generated for one in yields],
+            "contract passed": [one.contract_passed for one in yields],
+            "judged valid": [one.judged_valid for one in yields],
+            "accepted": [one.accepted for one in yields],
+            "rejected": [one.rejected for one in yields],
+        }
+    )
+    bars(frame, name="type", series=list(frame.columns[1:]), title="variants", key="yields")
+
+
+def _queue(desk: Desk, actor: Actor) -> None:
+    status = review.queue_status(desk, actor)
+    st.subheader("Review queue", anchor=False)
+    table(
+        ["", "items"],
+        [
+            ["in the queue", status.total],
+            ["done", status.done],
+            ["waiting for you", status.waiting],
+            ["answered by you", status.mine],
+            ["answered by you today", status.mine_today],
+        ],
+    )
+    if actor.role != "lead":
+        return
+    with st.form("blind_share", border=False):
+        percent = st.slider(
+            "Blind share of what is queued from now on (%)",
+            0,
+            100,
+            round(status.blind_share * 100),
+            step=5,
+            help="Chosen at random. Verdicts on these items stay hidden until the answer; only blind labels judge "
+            "the verifier. Items that are queued already keep their draw.",
+        )
+        if st.form_submit_button("Set blind share"):
+            with told():
+                review.set_blind_share(desk, still(actor), share=percent / 100)
+                notice(f"The blind share is {percent} % from now on.", kind="done")
+
+
+def _sync(desk: Desk, actor: Actor, sync: SyncStatus) -> None:
+    st.subheader("Label Studio", anchor=False)
+    if not sync.is_configured:
+        notice("No Label Studio: labels are kept here and will be pushed once there is one. See `sagedesk doctor`.")
+    elif sync.stale_since is not None:
+        why = f" ({sync.last_error})" if sync.last_error else ""
+        notice(f"Stale since {day_and_time(sync.stale_since)}{why}. Reviewing goes on; labels wait here.", kind="warn")
+    elif sync.last_delta_at is None:
+        notice("Starting: nothing has been read from Label Studio yet.")
+    else:
+        notice("In step with Label Studio.", kind="done")
+    rows: list[list[object]] = [
+        ["server", sync.server or "none yet"],
+        ["last read", day_and_time(sync.last_delta_at) or "never"],
+        ["last full comparison", day_and_time(sync.last_sweep_at) or "never"],
+        ["labels still to push", sync.outbox_open],
+        ["in quarantine", sync.quarantined],
+        *([name.replace("_", " "), count] for name, count in sync.counts.items()),
+    ]
+    table(["", ""], rows)
+    if actor.role == "lead" and sync.is_configured and st.button("Sync now", key="sync_now"):
+        with told():
+            sync_now(desk, still(actor))
+            st.rerun()
+
+
+def _name(key: VariantTypeKey) -> str:
+    return VARIANT_TYPES[key].name

@@ -1,6 +1,95 @@
-"""x"""
+"""Questions: browse and search what is imported, read one with its variants; leads import from here."""
 
+from typing import Final
+
+import streamlit as st
+
+from data.records import Question, QuestionId
+from ui.usecases import questions
 from ui.usecases.context import Actor, Desk
+from ui.views.import_questions import import_questions
+from ui.views.question_detail import question_detail
+from ui.widgets.page import empty, head, told
+
+_PAGE_ROWS: Final = 50
+_SHOWN_CHARACTERS: Final = 220
 
 
-def render(desk: Desk, actor: Actor) -> None: ...
+def render(desk: Desk, actor: Actor) -> None:
+    asked = st.query_params.get("question")
+    if asked is not None:
+        if st.button("← Back to the list", key="question_back"):
+            del st.query_params["question"]
+            st.session_state.pop("questions_list", None)
+            st.rerun()
+        with told():
+            question_detail(desk, actor, QuestionId(asked))
+        return
+    head("Questions", "What variants are made from. Text shows as it was written, whatever it holds.")
+    if actor.role != "lead":
+        _browse(desk, actor)
+        return
+    browse, bring_in = st.tabs(["Browse", "Import"])
+    with browse:
+        _browse(desk, actor)
+    with bring_in:
+        import_questions(desk, actor)
+
+
+def _browse(desk: Desk, actor: Actor) -> None:
+    with told():
+        everything = questions.search_questions(desk, actor, limit=1)
+        if everything.total == 0:
+            empty(
+                "No questions yet",
+                "Import a benchmark: choose the tab Import."
+                if actor.role == "lead"
+                else "A lead has to import a benchmark first.",
+            )
+            return
+        left, middle, right = st.columns([3, 1.5, 1])
+        search = left.text_input("Search", placeholder="words in the text, a subject, a key or an id", key="search")
+        benchmark = middle.selectbox(
+            "Benchmark",
+            [None, *(one.name for one in everything.benchmarks)],
+            format_func=lambda it: it or "all benchmarks",
+            key="benchmark",
+        )
+        matches = questions.search_questions(desk, actor, search=search, benchmark=benchmark, limit=1).total
+        pages = max(1, -(-matches // _PAGE_ROWS))
+        number = int(right.number_input(f"Page of {pages:,}", 1, pages, 1))
+        found = questions.search_questions(
+            desk, actor, search=search, benchmark=benchmark, offset=(number - 1) * _PAGE_ROWS, limit=_PAGE_ROWS
+        )
+        if not found.items:
+            empty("Nothing matches", "Search for fewer words, or in all benchmarks.")
+            return
+        st.html(f'<p class="sd-faint">{found.total:,} questions; choose one to read it with its variants.</p>')
+        _list(found.items)
+
+
+def _list(items: tuple[Question, ...]) -> None:
+    picked = st.dataframe(
+        {
+            "question": [_short(question.context) for question in items],
+            "options": [len(question.options) for question in items],
+            "subject": [question.subject for question in items],
+            "benchmark": [question.benchmark for question in items],
+            "key in the source": [question.source_key for question in items],
+        },
+        column_config={"question": st.column_config.TextColumn(width="large")},
+        hide_index=True,
+        width="stretch",
+        height=min(640, 38 + 35 * len(items)),
+        on_select="rerun",
+        selection_mode="single-row",
+        key="questions_list",
+    )
+    rows = picked.selection.rows
+    if rows and rows[0] < len(items):
+        st.query_params["question"] = items[rows[0]].question_id
+        st.rerun()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

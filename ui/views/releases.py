@@ -1,6 +1,75 @@
-"""x"""
+"""Releases: freeze what is accepted under a name, list what was released, prove that a folder is still that."""
 
+import streamlit as st
+
+from ui.usecases import releases
 from ui.usecases.context import Actor, Desk
+from ui.usecases.overview import overview
+from ui.widgets.page import day_and_time, empty, figures, head, notice, table, told
+from ui.widgets.presence import still
 
 
-def render(desk: Desk, actor: Actor) -> None: ...
+def render(desk: Desk, actor: Actor) -> None:
+    head("Releases", "A release is frozen: numbered, hashed, never changed. The same name is never used twice.")
+    with told():
+        accepted = overview(desk, actor).funnel.accepted
+        _create(desk, actor, accepted)
+        made = releases.list_releases(desk, actor)
+        if not made:
+            empty(
+                "No release yet",
+                f"{accepted:,} accepted variants are ready: name a release above."
+                if accepted
+                else "A release holds accepted variants, and none is accepted yet: review some first.",
+            )
+            return
+        table(
+            ["number", "name", "items", "made by", "made at", "folder", "manifest"],
+            [
+                [
+                    one.number,
+                    one.name,
+                    one.items,
+                    one.created_by,
+                    day_and_time(one.created_at),
+                    one.folder,
+                    one.manifest_sha256[:12],
+                ]
+                for one in made
+            ],
+        )
+        _one(desk, actor, [one.name for one in made])
+
+
+def _create(desk: Desk, actor: Actor, accepted: int) -> None:
+    with st.form("release_create", border=True):
+        left, right = st.columns([4, 1], vertical_alignment="bottom")
+        name = left.text_input("Name of the new release", placeholder="hellaswag-robust-1", max_chars=80)
+        wants = right.form_submit_button("Create release", type="primary", width="stretch", disabled=accepted == 0)
+        st.caption("Everything that is accepted now goes in, with its evidence.")
+        if wants:
+            with told():
+                made = releases.create_release(desk, still(actor), name=name.strip())
+                notice(
+                    f"Release {made.release.name} (number {made.release.number}): {made.variants:,} variants of "
+                    f"{made.questions:,} questions in {made.release.folder}",
+                    kind="done",
+                )
+
+
+def _one(desk: Desk, actor: Actor, names: list[str]) -> None:
+    left, right = st.columns([4, 1], vertical_alignment="bottom")
+    name = left.selectbox("Release", names, key="release_name")
+    wants_proof = right.button("Verify", key="release_verify", width="stretch")
+    if name is None:
+        return
+    detail = releases.show_release(desk, actor, name=name)
+    figures([("variants", f"{detail.variants:,}"), ("questions", f"{detail.questions:,}")])
+    table(["type", "variants"], [[key, count] for key, count in detail.by_type.items()])
+    st.code(f'datasets.load_dataset("{detail.release.folder}")', language=None)
+    if wants_proof:
+        proof = releases.verify_release(desk, still(actor), name=name)
+        if proof.is_intact:
+            notice(f"{name} is intact: every file is what the manifest says.", kind="done")
+        else:
+            notice(f"{name} was changed: {'; '.join(proof.problems)}", kind="error")

@@ -86,7 +86,7 @@ def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, k
         .properties(height=max(120, 26 * len(series) * len(frame) // 2 + 60))
     )
     with st.container(key=f"chart_{key}"):
-        st.altair_chart(chart, use_container_width=True, key=f"altair_{key}")
+        st.altair_chart(chart, key=f"altair_{key}")
         with st.expander("The same numbers as a table"):
             table([name, *series], frame[[name, *series]].to_numpy().tolist())
 

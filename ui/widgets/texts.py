@@ -93,7 +93,13 @@ def marked_pair(original: str, variant: str) -> Pair:
     if max(len(before), len(after)) > MOST_DIFF_TOKENS:
         return Pair(literal(original), literal(variant))
     matcher = SequenceMatcher(None, [_key(token) for token in before], [_key(token) for token in after], autojunk=False)
-    if matcher.ratio() < LEAST_LIKENESS:
+    common = sum(
+        not token.isspace()
+        for block in matcher.get_matching_blocks()
+        for token in before[block.a : block.a + block.size]
+    )
+    words = sum(not token.isspace() for token in [*before, *after])
+    if 2 * common < LEAST_LIKENESS * words:
         return Pair(literal(original), literal(variant))
     left: list[str] = []
     right: list[str] = []

@@ -1,0 +1,67 @@
+"""One question with all that was made of it: contract, verdicts unless they are blind to the reader, text as it is."""
+
+from html import escape
+
+import streamlit as st
+
+from data.records import QuestionId
+from engine.variant_types.table import VARIANT_TYPES
+from ui.usecases import questions
+from ui.usecases.context import Actor, Desk
+from ui.usecases.questions import VariantDetail
+from ui.widgets.item import checks_html, option_list
+from ui.widgets.page import empty
+from ui.widgets.texts import block, literal
+
+
+def question_detail(desk: Desk, actor: Actor, question_id: QuestionId) -> None:
+    """Raises NotFoundError."""
+    detail = questions.show_question(desk, actor, question_id=question_id)
+    question = detail.question
+    about = " · ".join(part for part in (question.benchmark, question.subject, question.source_key) if part)
+    no_key = "" if question.answer_index is not None else '<p class="sd-faint">The source gives no answer.</p>'
+    st.html(
+        f'<div class="sd-card"><p class="sd-faint">{literal(about)}</p>{block(question.context)}'
+        f"{option_list(question.options, question.answer_index)}{no_key}"
+        f'<p class="sd-faint">{literal(question.source_note)} {literal(question.question_id)}</p></div>'
+    )
+    st.subheader(f"Variants ({len(detail.variants)})", anchor=False)
+    if not detail.variants:
+        empty("No variants of this question", "Generate some on the page Generate.")
+    for variant in detail.variants:
+        st.html(_variant_html(variant))
+
+
+def _variant_html(detail: VariantDetail) -> str:
+    variant = detail.variant
+    passes = {
+        True: '<span class="sd-good">✓ contract</span>',
+        False: '<span class="sd-bad">✕ contract</span>',
+        None: '<span class="sd-faint">◌ contract not checked</span>',
+    }[detail.passes_contract]
+    control = '<span class="sd-faint">control</span>' if variant.is_control else ""
+    made = f"{variant.recipe.backend} · {variant.recipe.model}"
+    return (
+        f'<details class="sd-card"><summary class="sd-line"><b>{escape(VARIANT_TYPES[variant.variant_type].name)}</b>'
+        f'{passes}{_verdicts_html(detail)}{control}<span class="sd-push sd-faint">{literal(made)}</span></summary>'
+        f"{block(variant.context)}{option_list(variant.options, variant.answer_index)}{checks_html(detail.checks)}"
+        f'<p class="sd-faint">{literal(variant.variant_id)}</p></details>'
+    )
+
+
+def _verdicts_html(detail: VariantDetail) -> str:
+    if detail.is_blind:
+        return '<span class="sd-faint">◌ verdicts hidden until you have answered it</span>'
+    if not detail.verdicts:
+        return '<span class="sd-faint">◌ not verified</span>'
+    words = []
+    for verdict in detail.verdicts:
+        if verdict.probability is None:
+            words.append(f'<span class="sd-wait">? {escape(verdict.target)} unparsed</span>')
+            continue
+        is_yes = verdict.probability >= 0.5 if verdict.label is None else verdict.label
+        words.append(
+            f'<span class="{"sd-good" if is_yes else "sd-bad"}" title="{escape(verdict.verifier_version)}">'
+            f"{'✓' if is_yes else '✕'} {escape(verdict.target)} {verdict.probability:.2f}</span>"
+        )
+    return "".join(words)

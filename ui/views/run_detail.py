@@ -1,0 +1,151 @@
+"""One run, live while it works: state, progress, log, what came of it; cancel and resume."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Final
+
+import pandas as pd
+import streamlit as st
+
+from data.errors import SagedeskError
+from data.records import Run, RunState
+from ui.usecases import runs
+from ui.usecases.context import Actor, Desk
+from ui.usecases.imports import refusals
+from ui.widgets.page import bars, day_and_time, notice, table, told
+from ui.widgets.presence import still
+from ui.widgets.texts import literal
+
+_REFRESH_S: Final = 1.0
+_LOG_BYTES: Final = 8_000
+_ICONS: Final[Mapping[RunState, tuple[str, str]]] = {
+    "queued": ("◌", "sd-faint"),
+    "running": ("▶", "sd-wait"),
+    "done": ("✓", "sd-good"),
+    "failed": ("✕", "sd-bad"),
+    "cancelled": ("■", "sd-faint"),
+    "lost": ("?", "sd-bad"),
+}
+_STAGES: Final = ("requested", "made", "passed")
+_LOSSES: Final = ("unsupported", "failed", "malformed", "duplicates")
+
+
+def run_detail(desk: Desk, actor: Actor, run_id: str) -> None:
+    """Refreshes itself until the run has ended."""
+    run = runs.show_run(desk, actor, run_id=run_id)
+    is_open = run.state in ("queued", "running")
+    st.fragment(_live, run_every=_REFRESH_S if is_open else None)(desk, actor, run_id, is_open)
+
+
+def _live(desk: Desk, actor: Actor, run_id: str, was_open: bool) -> None:
+    with told():
+        actor = still(actor)
+        run = runs.show_run(desk, actor, run_id=run_id)
+        if was_open and run.state not in ("queued", "running"):
+            st.rerun()  # the list above shows the new state, and this stops asking
+        _state(run)
+        _actions(desk, actor, run)
+        _result(desk, actor, run)
+        _log(desk, actor, run)
+
+
+def _state(run: Run) -> None:
+    icon, colour = _ICONS[run.state]
+    share = run.done / run.total if run.total else 0.0
+    bar = f'<span class="sd-bar"><i style="width:{share:.1%}"></i></span>' if run.total else ""
+    count = f"{run.done:,} of {run.total:,}" if run.total else f"{run.done:,}" if run.done else ""
+    st.html(
+        f'<div class="sd-line"><b>{literal(run.kind)}</b><span class="sd-faint">{literal(run.run_id)}</span>'
+        f'<span class="{colour}">{icon} {escape(run.state)}</span>{bar}<span>{count}</span>'
+        f'<span class="sd-faint">{literal(run.message)}</span>'
+        f'<span class="sd-push sd-faint">{escape(day_and_time(run.started_at))} – {escape(day_and_time(run.ended_at))}'
+        "</span></div>"
+    )
+
+
+def _actions(desk: Desk, actor: Actor, run: Run) -> None:
+    with st.container(horizontal=True, key="run_actions"):
+        if run.state in ("queued", "running") and st.button("Cancel this run", key="run_cancel"):
+            runs.cancel_run(desk, actor, run_id=run.run_id)
+            notice("Asked to stop; it keeps what is complete.", kind="done")
+        if run.state in ("lost", "failed", "cancelled") and st.button("Resume this run", key="run_resume"):
+            runs.resume_run(desk, actor, run_id=run.run_id)
+            st.rerun()
+
+
+def _result(desk: Desk, actor: Actor, run: Run) -> None:
+    if not run.result:
+        return
+    error = run.result.get("error")
+    if isinstance(error, str) and error:
+        notice(error, kind="error")
+    types = run.result.get("types")
+    if isinstance(types, Mapping) and types:
+        _yields(types)
+    rows = [[name, count] for name, count in _flat(run.result) if name != "error"]
+    if rows:
+        with st.expander("All counts", expanded=not types):
+            table(["what", "how many"], rows)
+    if run.kind == "import" and run.state == "done":
+        _refused(desk, actor, run)
+
+
+def _yields(types: Mapping[str, object]) -> None:
+    st.subheader("Yield by type", anchor=False)
+    of_types = [(name, counts) for name, counts in types.items() if isinstance(counts, Mapping)]
+    columns = [*_STAGES, *_LOSSES]
+    frame = pd.DataFrame(
+        {
+            "type": [name for name, _ in of_types],
+            **{column: [int(counts.get(column, 0)) for _, counts in of_types] for column in columns},
+        }
+    )
+    bars(frame, name="type", series=columns, title="candidates", key="run_yields")
+    failed = [
+        [name, check, count]
+        for name, counts in of_types
+        for check, count in sorted(dict(counts.get("failed_checks", {})).items(), key=lambda it: -it[1])
+    ]
+    if failed:
+        st.subheader("Failed checks", anchor=False)
+        table(["type", "check", "variants"], failed)
+
+
+def _refused(desk: Desk, actor: Actor, run: Run) -> None:
+    try:
+        found = refusals(desk, actor, run_id=run.run_id)
+    except SagedeskError:  # an import that refused nothing may have no such list
+        return
+    if found.total == 0:
+        notice("No row was refused.", kind="done")
+        return
+    notice(f"{found.total:,} rows were refused; the others are in.", kind="warn")
+    table(["file", "row", "why", "begins"], [[one.file, one.row, one.reason, one.text[:160]] for one in found.rows])
+
+
+def _log(desk: Desk, actor: Actor, run: Run) -> None:
+    log = runs.run_log(desk, actor, run_id=run.run_id, max_bytes=_LOG_BYTES)
+    events = runs.run_events(desk, actor, run_id=run.run_id, limit=50)
+    with st.expander("Log", expanded=run.state in ("running", "failed", "lost")):
+        if events:
+            table(["at", "level", "message"], [[event.at[11:19], event.level, event.text] for event in events])
+        if log.text.strip():
+            cut = "… " if log.is_cut else ""
+            st.html(f'<pre class="sd-log">{cut}{literal(log.text)}</pre>')
+        elif not events:
+            st.html('<p class="sd-faint">Nothing written yet.</p>')
+
+
+def _flat(result: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    """Nested counts as `outer inner`; the types have a chart of their own."""
+    rows: list[tuple[str, object]] = []
+    for name, value in result.items():
+        words = f"{prefix}{name}".replace("_", " ")
+        if isinstance(value, Mapping):
+            if name != "types":
+                rows += _flat(value, words + " ")
+        elif isinstance(value, list):
+            rows.append((words, ", ".join(map(str, value))))
+        else:
+            rows.append((words, value))
+    return rows
