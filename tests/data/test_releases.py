@@ -235,17 +235,22 @@ def test_a_folder_that_appears_meanwhile_is_not_touched(tmp_path: Path) -> None:
     assert [entry.name for entry in (tmp_path / "mini").iterdir()] == ["theirs"]
 
 
+def python(script: str, root: Path) -> subprocess.CompletedProcess[str]:
+    """Run in another process, with this module as `t` and `root` as a path."""
+    here = Path(__file__)
+    head = (
+        f"import os, resource, signal, sys; sys.path[:0] = [{str(here.parents[2])!r}, {str(here.parent)!r}]\n"
+        "from pathlib import Path; import test_releases as t; root = Path(sys.argv[1])\n"
+    )
+    return subprocess.run([sys.executable, "-c", head + script, str(root)], capture_output=True, text=True, check=False)
+
+
 def test_a_killed_export_leaves_no_release_and_the_next_start_removes_its_rest(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; sys.path[:0] = [sys.argv[1], sys.argv[2]]\n"
-        "from pathlib import Path; import test_releases as t\n"
-        "with t.staged_release(Path(sys.argv[3]), name='mini', number=1, items=t.ITEMS, created_at=t.NOON,\n"
-        "        code_version='0') as staged:\n"
-        "    print(len(list(staged.temporary.rglob('*.parquet'))), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+        "with t.staged_release(root, name='mini', number=1, items=t.ITEMS, created_at=t.NOON, code_version='0') as s:\n"
+        "    print(len(list(s.temporary.rglob('*.parquet'))), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    here = Path(__file__)
-    arguments = [sys.executable, "-c", script, str(here.parents[2]), str(here.parent), str(tmp_path)]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    done = python(script, tmp_path)
     assert done.stdout.strip() == "3", done.stderr
     assert not (tmp_path / "mini").exists()
     assert len(list(tmp_path.iterdir())) == 1
@@ -255,6 +260,24 @@ def test_a_killed_export_leaves_no_release_and_the_next_start_removes_its_rest(t
     assert len(removed) == 1
     assert list(tmp_path.iterdir()) == []
     assert remove_unfinished(tmp_path / "no such folder") == []
+
+
+def test_a_full_disk_is_a_clean_error_and_leaves_nothing(tmp_path: Path) -> None:
+    """The limit on the size of a file stands for the disk: it needs no mount."""
+    script = (
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "for limit in (1_000, 1_000_000):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "    try: t.released(root)\n"
+        "    except Exception as e: print(type(e).__name__, e)\n"
+        "    print(sorted(entry.name for entry in root.iterdir()))"
+    )
+
+    error, left_by_it, with_room = python(script, tmp_path).stdout.splitlines()
+
+    assert error.startswith("ReleaseError release 'mini-1' cannot be written")
+    assert left_by_it == "[]"
+    assert with_room == "['mini-1']"
 
 
 def test_a_disk_that_refuses_is_a_clean_error(tmp_path: Path) -> None:
