@@ -4,6 +4,7 @@ Label Studio validates nothing (unknown choices and strange scores get 201), so 
 the controls of `labels`.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from annotation.labels import (
     YES,
     control_of,
 )
-from annotation.tasks import said_hash
+from annotation.tasks import said_hash, storable
 from data.dimensions import AU, LC, TC
 from data.records import AnnotationId, Answers
 
@@ -81,9 +82,13 @@ class InboundAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why an annotation goes into quarantine; `reason` is one line for a person."""
+    """Why an annotation or task goes into quarantine; `reason` is one line for a person.
+
+    Id and stamp are None where even they cannot be read.
+    """
 
     ls_annotation_id: int | None
+    updated_at: datetime | None
     reason: str
 
 
@@ -96,6 +101,12 @@ class InboundTask:
     annotations: tuple[tuple[InboundAnnotation | Unreadable, Mapping[str, object]], ...]
     ls_annotation_ids: frozenset[int]
 
+    @property
+    def stamps(self) -> dict[int, datetime]:
+        """`updated_at` by annotation id, also of those of which a page holds nothing else."""
+        read = [(each.ls_annotation_id, each.updated_at) for each, _ in self.annotations]
+        return {each: stamp for each, stamp in read if each is not None and stamp is not None}
+
 
 def task_from(payload: object, *, option_count: int) -> InboundTask | Unreadable:
     """One task with its annotations; one that cannot be read does not spoil its neighbours.
@@ -106,7 +117,7 @@ def task_from(payload: object, *, option_count: int) -> InboundTask | Unreadable
     try:
         task = _Task.model_validate(payload)
     except ValidationError as exc:
-        return Unreadable(None, f"task: {_first(exc)}")
+        return Unreadable(None, None, f"task: {_first(exc)}")
     annotations = tuple((annotation_from(each, option_count=option_count), _object(each)) for each in task.annotations)
     ids = [_id_of(each) for each in task.annotations]
     return InboundTask(task.id, task.updated_at, annotations, frozenset(each for each in ids if each is not None))
@@ -125,9 +136,9 @@ def annotation_from(payload: object, *, option_count: int) -> InboundAnnotation 
         index = _corrected_index(given, option_count)
         provenance = _provenance(given)
     except ValidationError as exc:
-        return Unreadable(_id_of(payload), _first(exc))
+        return Unreadable(_id_of(payload), _stamp_of(payload), _first(exc))
     except _DoesNotFitError as exc:
-        return Unreadable(_id_of(payload), str(exc))
+        return Unreadable(_id_of(payload), _stamp_of(payload), str(exc))
     answers = [given.get(control_of(dimension.key)) for dimension in (TC, LC, AU)]
     return InboundAnnotation(
         ls_annotation_id=raw.id,
@@ -144,6 +155,11 @@ def annotation_from(payload: object, *, option_count: int) -> InboundAnnotation 
         updated_at=raw.updated_at,
         provenance=provenance,
     )
+
+
+def kept_json(payload: object) -> str:
+    """The payload as it came, in JSON that every parser takes: NaN and infinities as text, no lone surrogates."""
+    return json.dumps(_plain(payload), ensure_ascii=False, sort_keys=True)
 
 
 class _DoesNotFitError(Exception):
@@ -168,7 +184,8 @@ def _seconds(lead_time: object) -> float | None:
 
 
 Stamp = Annotated[datetime, AfterValidator(_utc)]
-UserId = Annotated[int | None, BeforeValidator(_user_id)]
+Id = Annotated[int, Field(ge=0, lt=2**63)]  # what a BIGINT holds
+UserId = Annotated[Id | None, BeforeValidator(_user_id)]
 
 
 class _Item(BaseModel):
@@ -181,7 +198,7 @@ class _Item(BaseModel):
 class _Annotation(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    id: int
+    id: Id
     result: list[_Item] | None = None
     completed_by: UserId = None
     updated_by: UserId = None
@@ -191,10 +208,16 @@ class _Annotation(BaseModel):
     updated_at: Stamp
 
 
+class _Stamped(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    updated_at: Stamp
+
+
 class _Task(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    id: int
+    id: Id
     updated_at: Stamp
     annotations: list[object] = Field(default_factory=list)
 
@@ -240,7 +263,7 @@ def _text(name: str, value: Mapping[str, object]) -> str:
     lines = [text] if isinstance(text, str) else text
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise _DoesNotFitError(f"control {name!r} holds no text but {text!r}")
-    return "\n".join(lines)
+    return storable("\n".join(lines))
 
 
 def _corrected_index(given: Mapping[str, str], option_count: int) -> int | None:
@@ -271,7 +294,25 @@ def _provenance(given: Mapping[str, str]) -> Provenance | None:
 
 def _id_of(payload: object) -> int | None:
     number = payload.get("id") if isinstance(payload, Mapping) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    is_id = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**63
+    return number if is_id else None
+
+
+def _stamp_of(payload: object) -> datetime | None:
+    try:
+        return _Stamped.model_validate(payload).updated_at
+    except ValidationError:
+        return None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {storable(str(key)): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, str):
+        return storable(value)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _object(payload: object) -> Mapping[str, object]:

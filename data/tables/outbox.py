@@ -52,12 +52,12 @@ class OutboxTable:
         ).fetchall()
         return [OutboxRow(row[0], row[1], AnnotationId(row[2]), *row[3:]) for row in rows]
 
-    def is_open(self, annotation_id: AnnotationId) -> bool:
-        """Whether a revision of ours is still on its way."""
-        row = self._connection.execute(
-            "SELECT 1 FROM outbox WHERE annotation_id = ? AND done_at IS NULL LIMIT 1", [annotation_id]
-        ).fetchone()
-        return row is not None
+    def open_revisions(self, annotation_id: AnnotationId) -> frozenset[int]:
+        """Revisions of ours that are still on their way."""
+        rows = self._connection.execute(
+            "SELECT revision FROM outbox WHERE annotation_id = ? AND done_at IS NULL", [annotation_id]
+        ).fetchall()
+        return frozenset(row[0] for row in rows)
 
     def mark_done(self, annotation_id: AnnotationId, revision: int, now: datetime) -> None:
         """After the read-back; earlier revisions of the annotation are overtaken and done with it."""
@@ -71,12 +71,6 @@ class OutboxTable:
         self._connection.execute(
             "UPDATE outbox SET attempts = attempts + 1, next_attempt_at = ?, last_error = ? WHERE outbox_id = ?",
             [next_attempt_at, error, outbox_id],
-        )
-
-    def make_due(self, now: datetime) -> None:
-        """Forget the waits: the server answers again."""
-        self._connection.execute(
-            "UPDATE outbox SET next_attempt_at = ? WHERE done_at IS NULL AND next_attempt_at > ?", [now, now]
         )
 
     def open_count(self) -> int:

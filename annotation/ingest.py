@@ -1,0 +1,330 @@
+"""From Label Studio's tasks to our revisions, within the caller's transaction. Asks no server, decides by stamps alone.
+
+Whatever is brought in twice, late or in another order ends in the same state: an older stamp is ignored, equal stamps
+are settled by tombstone first, then content hash; the same words make no new revision.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from annotation.adjudication import refresh_decisions
+from annotation.inbound import InboundAnnotation, InboundTask, Unreadable, kept_json, task_from, task_id_of
+from annotation.people import People
+from data.ids import content_hash, label_studio_annotation_id
+from data.records import Annotation, AnnotationId, Variant
+from data.store import Connection
+from data.tables.annotations import AnnotationTable
+from data.tables.label_studio_maps import AnnotationLink, AnnotationMapTable
+from data.tables.outbox import OutboxTable
+from data.tables.sync_state import InboxRow, InboxTable, QuarantineTable
+
+_TICK: Final = timedelta(microseconds=1)
+_UNKNOWN_GUIDELINES: Final = "unknown"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class IngestCounts:
+    """`late`: versions older than what is known. `conflicts`: changed on both sides before either knew."""
+
+    revisions: int = 0
+    tombstones: int = 0
+    unchanged: int = 0
+    late: int = 0
+    conflicts: int = 0
+    quarantined: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the tasks come from. `config_hash` is that of the project's label config now."""
+
+    ls_server: str
+    ls_project_id: int
+    config_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """A task of ours; `verifier_version` names whose verdicts stand beside it, None where none do."""
+
+    variant: Variant
+    verifier_version: str | None
+
+
+class Ingest:
+    """One transaction's worth of tasks; `counts` adds up over the calls."""
+
+    def __init__(
+        self, connection: Connection, origin: Origin, people: People, now: datetime, counts: IngestCounts
+    ) -> None:
+        self.counts = counts
+        self._connection = connection
+        self._origin = origin
+        self._people = people
+        self._now = now
+        self._annotations = AnnotationTable(connection)
+        self._links = AnnotationMapTable(connection, origin.ls_server)
+        self._inbox = InboxTable(connection)
+        self._quarantine = QuarantineTable(connection)
+        self._outbox = OutboxTable(connection)
+        # Of the tasks at hand; kept up to date, because one page may hold a task more than once.
+        self._known_links: dict[int, AnnotationLink] = {}
+        self._known_hashes: dict[tuple[int, datetime], str] = {}
+
+    def tasks(self, payloads: Sequence[object], known: Mapping[int, KnownTask]) -> datetime | None:
+        """Bring in whole tasks; returns the largest stamp among them.
+
+        Args:
+            known: by task id; the labels of other tasks go into quarantine.
+        """
+        newest: datetime | None = None
+        touched = []
+        ids = [ls_task_id for ls_task_id in map(task_id_of, payloads) if ls_task_id is not None]
+        self._look_up(self._links.of_tasks(ids))
+        for payload in payloads:
+            ls_task_id = task_id_of(payload)
+            ours = None if ls_task_id is None else known.get(ls_task_id)
+            task = task_from(payload, option_count=0 if ours is None else len(ours.variant.options))
+            if isinstance(task, Unreadable):
+                self._set_aside(ls_task_id, task, payload)
+                continue
+            newest = task.updated_at if newest is None else max(newest, task.updated_at)
+            if ours is None:
+                for inbound, raw in task.annotations:
+                    reason = f"task {task.ls_task_id} is none of ours, so its labels belong to no variant"
+                    odd = Unreadable(inbound.ls_annotation_id, inbound.updated_at, reason)
+                    self._set_aside(task.ls_task_id, odd, raw)
+            elif self._task(task, ours):
+                touched.append(ours.variant.variant_id)
+        refresh_decisions(self._connection, touched, self._now)
+        return newest
+
+    def annotation(
+        self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, task: KnownTask
+    ) -> bool:
+        """Bring in one version of one annotation; True when it makes a new revision."""
+        link = self._links.find(inbound.ls_annotation_id)
+        self._look_up([] if link is None else [link])
+        is_changed = self._annotation(inbound, raw, ls_task_id, task)
+        if is_changed:
+            refresh_decisions(self._connection, [task.variant.variant_id], self._now)
+        return is_changed
+
+    def confirm(self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, sent: Annotation) -> None:
+        """After the read-back of `sent`: note whose it is there, and that it has arrived."""
+        self._note(inbound, raw, ls_task_id, sent.annotation_id)
+        self._outbox.mark_done(sent.annotation_id, sent.revision, self._now)
+
+    def vanish(self, link: AnnotationLink, deleted_at: datetime) -> bool:
+        """Label Studio has this annotation no more: True when that makes a tombstone."""
+        current = self._annotations.current(link.annotation_id)
+        is_changed = self._vanish(link, deleted_at)
+        if is_changed and current is not None:
+            refresh_decisions(self._connection, [current.variant_id], self._now)
+        return is_changed
+
+    def _task(self, task: InboundTask, ours: KnownTask) -> bool:
+        self._quarantine.resolve_task(self._origin.ls_server, task.ls_task_id, self._now)
+        is_changed = False
+        for inbound, raw in task.annotations:
+            if isinstance(inbound, Unreadable):
+                self._odd_annotation(inbound, raw, task.ls_task_id)
+            else:
+                is_changed |= self._annotation(inbound, raw, task.ls_task_id, ours)
+        if len(task.ls_annotation_ids) < len(task.annotations):
+            return is_changed  # one has no readable id, so what is missing cannot be told
+        for link in list(self._known_links.values()):
+            is_missing = link.ls_task_id == task.ls_task_id and link.ls_annotation_id not in task.ls_annotation_ids
+            # A page older than the annotation does not have it yet.
+            if is_missing and task.updated_at >= link.ls_updated_at:
+                is_changed |= self._vanish(link, task.updated_at)
+        return is_changed
+
+    def _vanish(self, link: AnnotationLink, deleted_at: datetime) -> bool:
+        """A revision of ours that is newer than the deletion and still on its way stays; its push makes a new one."""
+        self._quarantine.resolve(self._origin.ls_server, link.ls_annotation_id, self._now)
+        current = self._annotations.current(link.annotation_id)
+        if current is not None and current.is_deleted:
+            return False
+        stamp = max(deleted_at, link.ls_updated_at)
+        is_ours_newer = current is not None and current.updated_at > stamp
+        if current is None or (is_ours_newer and self._outbox.open_revisions(link.annotation_id)):
+            self._links.remove(link.ls_annotation_id)
+            self._known_links.pop(link.ls_annotation_id, None)
+            return False
+        revision = self._annotations.next_revision(link.annotation_id)
+        self._annotations.append(
+            replace(
+                current,
+                revision=revision,
+                is_deleted=True,
+                origin="label_studio",
+                updated_at=max(stamp, current.updated_at),
+            )
+        )
+        self._outbox.mark_done(link.annotation_id, revision, self._now)
+        self._put(replace(link, ls_updated_at=stamp, synced_at=self._now))
+        self.counts.tombstones += 1
+        return True
+
+    def _annotation(
+        self,
+        inbound: InboundAnnotation,
+        raw: Mapping[str, object],
+        ls_task_id: int,
+        task: KnownTask,
+    ) -> bool:
+        link, said = self._known_links.get(inbound.ls_annotation_id), inbound.content_hash
+        if link is not None and inbound.updated_at < link.ls_updated_at:
+            self.counts.late += 1
+            return False
+        if link is not None and inbound.updated_at == link.ls_updated_at:
+            known = self._known_hashes.get((inbound.ls_annotation_id, inbound.updated_at))
+            if known is None or said <= known:  # None: a tombstone stands at this stamp
+                self.counts.unchanged += 1
+                return False
+            logger.warning("annotation %s: two versions of %s, the greater hash counts", link, inbound.updated_at)
+        annotation_id = link.annotation_id if link else self._identify(inbound, task.variant)
+        current = self._annotations.current(annotation_id)
+        if link is not None and inbound.updated_at == link.ls_updated_at and current is not None and current.is_deleted:
+            self.counts.unchanged += 1
+            return False
+        self._note(inbound, raw, ls_task_id, annotation_id)
+        self._quarantine.resolve(self._origin.ls_server, inbound.ls_annotation_id, self._now)
+        if inbound.is_empty:
+            reason = "empty: neither answered nor skipped; ask its author"
+            self._set_aside(ls_task_id, Unreadable(inbound.ls_annotation_id, inbound.updated_at, reason), raw)
+        echoed = self._echoed_revision(inbound, annotation_id, current)
+        if echoed is not None:
+            self._outbox.mark_done(annotation_id, echoed, self._now)
+            self.counts.unchanged += 1
+            return False
+        self._annotations.append(self._revision(inbound, annotation_id, current, ls_task_id, task))
+        self.counts.revisions += 1
+        return True
+
+    def _identify(self, inbound: InboundAnnotation, variant: Variant) -> AnnotationId:
+        """Ours where the hidden field names a label of ours for this variant that has no other counterpart.
+
+        Copying an annotation in Label Studio copies the field too: the copy is a label of its own.
+        """
+        if inbound.provenance is not None:
+            ours = self._annotations.current(inbound.provenance.annotation_id)
+            is_same = ours is not None and ours.variant_id == variant.variant_id
+            if ours is not None and is_same and self._links.of(ours.annotation_id) is None:
+                return ours.annotation_id
+        return label_studio_annotation_id(self._origin.ls_server, inbound.ls_annotation_id)
+
+    def _echoed_revision(
+        self, inbound: InboundAnnotation, annotation_id: AnnotationId, current: Annotation | None
+    ) -> int | None:
+        """Our revision that says the same: the current one, or an earlier one whose push was never confirmed."""
+        if current is None or current.is_deleted:
+            return None
+        if current.content_hash == inbound.content_hash:
+            return current.revision
+        provenance = inbound.provenance
+        if provenance is None or provenance.annotation_id != annotation_id:
+            return None
+        if provenance.revision not in self._outbox.open_revisions(annotation_id):
+            return None
+        for revision in self._annotations.revisions(annotation_id):
+            if revision.revision == provenance.revision and revision.content_hash == inbound.content_hash:
+                return revision.revision
+        return None
+
+    def _revision(
+        self,
+        inbound: InboundAnnotation,
+        annotation_id: AnnotationId,
+        current: Annotation | None,
+        ls_task_id: int,
+        task: KnownTask,
+    ) -> Annotation:
+        updated_at = inbound.updated_at
+        if current is not None and self._outbox.open_revisions(annotation_id):
+            # Neither side knew of the other: the newest stamp counts, both versions stay on record.
+            self.counts.conflicts += 1
+            logger.warning("annotation %s was changed here and in Label Studio at the same time", annotation_id)
+        elif current is not None:
+            # It was made on top of what we have, whatever the two clocks say.
+            updated_at = max(updated_at, current.updated_at + _TICK)
+        author = self._people.account(inbound.completed_by)
+        return Annotation(
+            annotation_id=annotation_id,
+            revision=self._annotations.next_revision(annotation_id),
+            variant_id=task.variant.variant_id,
+            annotator=author,
+            updated_by=author if inbound.updated_by is None else self._people.account(inbound.updated_by),
+            answers=inbound.answers,
+            corrected_answer_index=inbound.corrected_answer_index,
+            corrected_text=inbound.corrected_text,
+            comment=inbound.comment,
+            is_flagged=inbound.is_flagged,
+            is_skipped=inbound.is_skipped,
+            is_deleted=False,
+            is_blind=task.verifier_version is None,
+            shown_verifier=task.verifier_version,
+            origin="label_studio",
+            ls_server=self._origin.ls_server,
+            ls_task_id=ls_task_id,
+            ls_annotation_id=inbound.ls_annotation_id,
+            config_hash=self._origin.config_hash,
+            guidelines_version=_UNKNOWN_GUIDELINES if current is None else current.guidelines_version,
+            lead_time_s=inbound.lead_time_s,
+            created_at=inbound.created_at if current is None else current.created_at,
+            updated_at=updated_at,
+            content_hash=inbound.content_hash,
+        )
+
+    def _note(
+        self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, annotation_id: AnnotationId
+    ) -> None:
+        server, ls_id, stamp = self._origin.ls_server, inbound.ls_annotation_id, inbound.updated_at
+        self._inbox.add([InboxRow(server, ls_id, stamp, inbound.content_hash, kept_json(raw))], self._now)
+        known = self._known_hashes.get((ls_id, stamp), "")
+        self._known_hashes[ls_id, stamp] = max(known, inbound.content_hash)
+        self._put(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
+
+    def _put(self, link: AnnotationLink) -> None:
+        self._links.put(link)
+        self._known_links[link.ls_annotation_id] = link
+
+    def _look_up(self, links: Sequence[AnnotationLink]) -> None:
+        self._known_links = {link.ls_annotation_id: link for link in links}
+        self._known_hashes = self._inbox.greatest_hashes(self._origin.ls_server, list(self._known_links))
+
+    def _odd_annotation(self, odd: Unreadable, raw: Mapping[str, object], ls_task_id: int) -> None:
+        """Into quarantine; its stamp is noted, so that an older readable version does not come after it."""
+        ls_id, stamp, server = odd.ls_annotation_id, odd.updated_at, self._origin.ls_server
+        if ls_id is not None and stamp is not None:
+            link = self._known_links.get(ls_id)
+            if link is not None and stamp < link.ls_updated_at:
+                self.counts.late += 1
+                return
+            if link is None or stamp > link.ls_updated_at:
+                annotation_id = link.annotation_id if link else label_studio_annotation_id(server, ls_id)
+                kept = kept_json(raw)
+                self._inbox.add([InboxRow(server, ls_id, stamp, content_hash(kept), kept)], self._now)
+                self._put(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
+        self._set_aside(ls_task_id, odd, raw)
+
+    def _set_aside(self, ls_task_id: int | None, odd: Unreadable, payload: object) -> None:
+        kept = kept_json(payload)
+        is_new = self._quarantine.add(
+            ls_server=self._origin.ls_server,
+            ls_task_id=ls_task_id,
+            ls_annotation_id=odd.ls_annotation_id,
+            version=kept if odd.updated_at is None else odd.updated_at.isoformat(),
+            reason=odd.reason,
+            payload=kept,
+            now=self._now,
+        )
+        if is_new:
+            self.counts.quarantined += 1
+            logger.warning("task %s, annotation %s into quarantine: %s", ls_task_id, odd.ls_annotation_id, odd.reason)

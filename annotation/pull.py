@@ -1,0 +1,220 @@
+"""From Label Studio to here: the delta of what changed, and the sweep over everything for what vanished or was missed.
+
+A page is brought in with its watermark in one transaction, so the watermark never runs ahead of the rows.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from annotation.inbound import Unreadable, task_from, task_id_of
+from annotation.ingest import Ingest, IngestCounts, KnownTask
+from annotation.push import SyncParts, drop_copy
+from data.errors import LabelStudioError
+from data.records import Variant, VariantId
+from data.tables.annotations import AnnotationTable
+from data.tables.label_studio_maps import AnnotationMapTable, TaskLink, TaskMapTable
+from data.tables.sync_state import SyncCursor, SyncCursorTable
+from data.tables.variants import VariantTable
+
+_TICK: Final = timedelta(microseconds=1)
+_CLOCK_STEP: Final = timedelta(seconds=1)  # the resolution of the server's clock as it tells it
+_SINGLE_READS_AT_MOST: Final = 200
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerTask:
+    updated_at: datetime
+    annotations: frozenset[int]
+    stamps: Mapping[int, datetime]
+
+
+def pull_delta(parts: SyncParts, counts: IngestCounts, *, overlap: timedelta, page_size: int) -> int:
+    """Bring in what changed since the last delta; returns how many tasks were read.
+
+    The delta starts just after the watermark, or, if that is earlier, at the server's time of the last delta minus
+    `overlap`: a change that was being committed then is read again, and so is all that follows when the server's
+    clock is set back. Going on from the last stamp instead of by page numbers, no task is passed over when another
+    changes meanwhile and moves to the end.
+    """
+    begun_at = parts.now()
+    cursor = _cursor(parts)
+    since = _earliest(cursor, begun_at, begun_at, overlap)
+    page = parts.client.tasks_since(parts.origin.ls_project_id, since, page_size=page_size)
+    if since is not None and page.server_now is not None:
+        earlier = _earliest(cursor, begun_at, page.server_now, overlap)
+        if earlier is not None and earlier < since:
+            since = earlier
+            page = parts.client.tasks_since(parts.origin.ls_project_id, since, page_size=page_size)
+    number = 1
+    read = read_since = 0
+    while page.tasks:
+        newest = _bring_in(parts, page.tasks, counts)
+        read += len(page.tasks)
+        read_since += len(page.tasks)
+        if read_since >= page.total:
+            break
+        if newest is not None and (since is None or newest > since):
+            since, number, read_since = newest, 1, 0
+        else:
+            number += 1  # a whole page of one stamp: a bulk change
+        page = parts.client.tasks_since(parts.origin.ls_project_id, since, page=number, page_size=page_size)
+    with parts.store.write() as connection:
+        cursors = SyncCursorTable(connection)
+        now_there = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
+        cursors.put(replace(now_there, last_delta_at=begun_at))
+    return read
+
+
+def sweep(parts: SyncParts, counts: IngestCounts) -> Mapping[str, int]:
+    """Compare all ids: what is gone there becomes a tombstone, what was missed is read. Returns the parity report."""
+    there = _all_tasks(parts)
+    with parts.store.read() as connection:
+        links = AnnotationMapTable(connection, parts.origin.ls_server).all()
+        linked_tasks = TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id).task_ids()
+    stamps = {link.ls_annotation_id: link.ls_updated_at for link in links}
+    theirs = {each for task in there.values() for each in task.annotations}
+    missed = [
+        ls_task_id
+        for ls_task_id, task in there.items()
+        if any(each not in stamps or stamps[each] < stamp for each, stamp in task.stamps.items())
+    ]
+    unknown = [ls_task_id for ls_task_id in there if ls_task_id not in linked_tasks]
+    _read_again(parts, missed, counts)
+    _look_into(parts, [ls_task_id for ls_task_id in unknown if not there[ls_task_id].annotations])
+    vanished = [link for link in links if link.ls_annotation_id not in theirs]
+    with parts.store.write() as connection:
+        ingest = Ingest(connection, parts.origin, parts.people, parts.now(), counts)
+        gone = 0
+        for link in vanished:
+            task = there.get(link.ls_task_id)
+            # When it went with its task nobody says: then at its own last stamp, where the tombstone wins the tie.
+            gone += ingest.vanish(link, link.ls_updated_at if task is None else task.updated_at)
+        mapped = AnnotationMapTable(connection, parts.origin.ls_server).all()
+        current = AnnotationTable(connection).current_by_ids([link.annotation_id for link in mapped])
+        report = {
+            "server_tasks": len(there),
+            "local_tasks": len(linked_tasks),
+            "server_annotations": len(theirs),
+            "local_annotations": sum(
+                link.annotation_id in current and not current[link.annotation_id].is_deleted for link in mapped
+            ),
+            "vanished": gone,
+            "missed": len(missed),
+        }
+        cursors = SyncCursorTable(connection)
+        cursor = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
+        cursors.put(replace(cursor, last_sweep_at=parts.now(), counts=report))
+    return report
+
+
+def _earliest(cursor: SyncCursor, begun_at: datetime, clock: datetime, overlap: timedelta) -> datetime | None:
+    """Where the delta starts if the server's clock stands at `clock`; None for everything."""
+    if cursor.watermark is None or cursor.last_delta_at is None:
+        return None
+    elapsed = begun_at - cursor.last_delta_at
+    if elapsed < timedelta(0):  # our own clock was set back
+        return cursor.watermark - overlap
+    return min(cursor.watermark + _TICK, clock - elapsed - overlap - _CLOCK_STEP)
+
+
+def _cursor(parts: SyncParts) -> SyncCursor:
+    with parts.store.read() as connection:
+        return SyncCursorTable(connection).get(parts.origin.ls_server, parts.origin.ls_project_id)
+
+
+def _bring_in(parts: SyncParts, payloads: Sequence[object], counts: IngestCounts) -> datetime | None:
+    """One page in one transaction; returns the largest stamp on it."""
+    known = _known_tasks(parts, payloads)
+    parts.people.learn(_user_ids(payloads))
+    with parts.store.write() as connection:
+        ingest = Ingest(connection, parts.origin, parts.people, parts.now(), counts)
+        newest = ingest.tasks(payloads, known)
+        cursors = SyncCursorTable(connection)
+        cursor = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
+        if newest is not None and (cursor.watermark is None or newest > cursor.watermark):
+            cursors.put(replace(cursor, watermark=newest))
+    return newest
+
+
+def _known_tasks(parts: SyncParts, payloads: Sequence[object]) -> dict[int, KnownTask]:
+    ids = [ls_task_id for ls_task_id in map(task_id_of, payloads) if ls_task_id is not None]
+    with parts.store.read() as connection:
+        links = TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id).by_tasks(ids)
+    labelled = [task_id_of(each) for each in payloads if isinstance(each, Mapping) and each.get("annotations")]
+    lost = [each for each in labelled if each is not None and each not in links]
+    named = dict(_external_ids(parts, lost))
+    with parts.store.read() as connection:
+        variants = VariantTable(connection).by_ids([*(link.variant_id for link in links.values()), *named.values()])
+    known = {each: _known(link, variants) for each, link in links.items() if link.variant_id in variants}
+    # Of a task whose import we never heard of, what stood beside it is unknown: its labels do not pass for blind.
+    return known | {
+        each: KnownTask(variants[variant_id], "unknown") for each, variant_id in named.items() if variant_id in variants
+    }
+
+
+def _known(link: TaskLink, variants: Mapping[VariantId, Variant]) -> KnownTask:
+    return KnownTask(variants[link.variant_id], link.verifier_version)
+
+
+def _external_ids(parts: SyncParts, ls_task_ids: Iterable[int]) -> Iterable[tuple[int, VariantId]]:
+    for ls_task_id in ls_task_ids:
+        task = parts.client.get_task(ls_task_id)
+        data = None if task is None else task.get("data")
+        external_id = data.get("external_id") if isinstance(data, Mapping) else None
+        if isinstance(external_id, str):
+            yield ls_task_id, VariantId(external_id)
+
+
+def _user_ids(payloads: Sequence[object]) -> set[int]:
+    users: set[int] = set()
+    for payload in payloads:
+        task = task_from(payload, option_count=0)
+        for annotation, _ in () if isinstance(task, Unreadable) else task.annotations:
+            if not isinstance(annotation, Unreadable):
+                users |= {user for user in (annotation.completed_by, annotation.updated_by) if user is not None}
+    return users
+
+
+def _all_tasks(parts: SyncParts) -> dict[int, _ServerTask]:
+    there: dict[int, _ServerTask] = {}
+    last_id = 0
+    while True:
+        page = parts.client.ids_after(parts.origin.ls_project_id, last_id)
+        for payload in page.tasks:
+            task = task_from(payload, option_count=0)
+            if isinstance(task, Unreadable):
+                raise LabelStudioError(f"sweep: a task cannot be read ({task.reason}), so nothing may count as gone")
+            there[task.ls_task_id] = _ServerTask(task.updated_at, task.ls_annotation_ids, task.stamps)
+            last_id = max(last_id, task.ls_task_id)
+        if len(page.tasks) >= page.total:
+            return there
+
+
+def _read_again(parts: SyncParts, ls_task_ids: Sequence[int], counts: IngestCounts) -> None:
+    if len(ls_task_ids) > _SINGLE_READS_AT_MOST:
+        logger.warning("sweep: %d tasks were missed; the next delta reads everything", len(ls_task_ids))
+        with parts.store.write() as connection:
+            cursors = SyncCursorTable(connection)
+            cursor = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
+            cursors.put(replace(cursor, watermark=None))
+        return
+    payloads = [task for task in map(parts.client.get_task, ls_task_ids) if task is not None]
+    if payloads:
+        _bring_in(parts, payloads, counts)
+
+
+def _look_into(parts: SyncParts, ls_task_ids: Sequence[int]) -> None:
+    """Unlabelled tasks that we do not know: second copies of a variant's task go, strangers stay."""
+    named = list(_external_ids(parts, ls_task_ids[:_SINGLE_READS_AT_MOST]))
+    with parts.store.read() as connection:
+        tasks = TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id)
+        linked = tasks.by_variants([variant_id for _, variant_id in named])
+    for ls_task_id, variant_id in named:
+        link = linked.get(variant_id)
+        if link is not None and link.ls_task_id != ls_task_id:
+            drop_copy(parts.client, ls_task_id)
