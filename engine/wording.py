@@ -18,6 +18,10 @@ from data.ids import normal_form
 CLOSE_SIMILARITY: Final = 0.8
 """Stem similarity from which two texts count as the same but for small repairs."""
 
+_MOST_ORDERED: Final = 4_000_000
+"""Product of word counts up to which order counts: the ordered comparison is quadratic, and a field may hold 1.2 MB."""
+_LETTERS_LOOKED_AT: Final = 2000
+
 MatchKind = Literal["letter", "normal form", "word stems", "tolerance", "none"]
 
 _WORD: Final = re.compile(r"[぀-ヿ㐀-鿿가-힯]|(?<!\w)[−-]\d+|[^\W_]+(?:['’][^\W\d_]+)*")
@@ -94,8 +98,13 @@ def content_stems(text: str) -> frozenset[str]:
 
 
 def similarity(left: str, right: str) -> float:
-    """Share of stems in common, in order, 0..1 (Ratcliff and Obershelp over words); 0.0 where neither has words."""
+    """Share of stems in common, in order, 0..1 (Ratcliff and Obershelp over words); 0.0 where neither has words.
+
+    Texts of more than some thousand words are compared without regard to order (Dice over counted stems).
+    """
     one, other = stems(left), stems(right)
+    if len(one) * len(other) > _MOST_ORDERED:
+        return 2 * (Counter(one) & Counter(other)).total() / (len(one) + len(other))
     return SequenceMatcher(None, one, other, autojunk=False).ratio() if one or other else 0.0
 
 
@@ -160,16 +169,16 @@ def unmatched(texts: Sequence[str], others: Sequence[str], *, least: float = CLO
 
 def sentences(text: str) -> tuple[str, ...]:
     """`text` cut after . ! ? and their CJK forms; not after common abbreviations and initials."""
-    found: list[str] = []
+    found: list[list[str]] = []
     for piece in filter(None, (p.strip() for p in _SENTENCE_END.split(text))):
-        if found and _ABBREVIATION.search(found[-1]):
-            found[-1] += f" {piece}"
+        if found and _ABBREVIATION.search(found[-1][-1]):
+            found[-1].append(piece)
         else:
-            found.append(piece)
-    return tuple(found)
+            found.append([piece])
+    return tuple(" ".join(pieces) for pieces in found)
 
 
 def script(text: str) -> str:
-    """The writing system of most letters of `text` ("LATIN", "CJK", "ARABIC", ...); "" where it has no letter."""
-    names = Counter(unicodedata.name(c, "?").split()[0] for c in text if c.isalpha())
+    """The writing system of most letters at the start of `text` ("LATIN", "CJK", ...); "" where it has no letter."""
+    names = Counter(unicodedata.name(c, "?").split()[0] for c in text[:_LETTERS_LOOKED_AT] if c.isalpha())
     return names.most_common(1)[0][0] if names else ""

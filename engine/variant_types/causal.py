@@ -5,7 +5,7 @@ from typing import Final
 
 from data.records import Question
 from engine.candidate import Candidate
-from engine.variant_types.contract import CheckOutcome, quoted, required
+from engine.variant_types.contract import CheckOutcome, asks, quoted, required
 from engine.variant_types.demonstration import ORIGINAL
 from engine.variant_types.story import ending, scene
 from engine.variant_types.variant_type import VariantType
@@ -26,7 +26,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     nearest = [best_match(option, question.options)[1] for option in candidate.options]
     worst = max(range(len(nearest)), key=lambda i: nearest[i].similarity)
     return (
-        required("asks_for_reason", bool(_ASKS_FOR_REASON.search(candidate.context)), f"asked as {TAIL!r} or alike"),
+        required("asks_for_reason", asks(_ASKS_FOR_REASON, candidate.context), f"asked as {TAIL!r} or alike"),
         required(
             "context_kept",
             scene_kept >= LEAST_CONTEXT_COVERAGE,

@@ -16,6 +16,7 @@ from engine.wording import overlap, script, similarity, words
 LEAK_WORDS: Final = 3
 """A shorter answer ("red", "in France") may stand in a context by chance, so its leak is only a warning."""
 
+_CLOSING_QUESTION: Final = 400
 _ANSWER_MARKER: Final = re.compile(r"\b(?:correct|right) (?:choice|answer|option)\b|\banswer\s*:", re.IGNORECASE)
 _OPTION_LABEL: Final = re.compile(r"\s*(?:\(?[a-j1-9][.):]|option [a-j1-9]\b)", re.IGNORECASE)
 
@@ -72,6 +73,11 @@ def stays_near(
         f"stem similarity of the contexts {near:.2f}, {least_similarity} wanted; "
         f"{kept:.0%} of the meaning-bearing stems kept, {least_content:.0%} wanted",
     )
+
+
+def asks(pattern: re.Pattern[str], context: str) -> bool:
+    """Whether the end of `context`, its closing question, matches; the rest of a long text is not searched."""
+    return pattern.search(context[-_CLOSING_QUESTION:]) is not None
 
 
 def quoted(text: str, *, most: int = 60) -> str:
@@ -132,5 +138,4 @@ def _differs(question: Question, candidate: Candidate) -> CheckOutcome:
 
 
 def _contains(whole: Sequence[str], part: Sequence[str]) -> bool:
-    size = len(part)
-    return size > 0 and any(tuple(whole[i : i + size]) == tuple(part) for i in range(len(whole) - size + 1))
+    return len(part) > 0 and f" {' '.join(part)} " in f" {' '.join(whole)} "

@@ -8,7 +8,7 @@ from typing import Final
 
 from data.records import Question
 from engine.candidate import Candidate
-from engine.variant_types.contract import CheckOutcome, required
+from engine.variant_types.contract import CheckOutcome, asks, required
 from engine.variant_types.story import ending, is_story, scene
 from engine.variant_types.variant_type import Refusal, VariantType
 from engine.wording import coverage
@@ -20,6 +20,8 @@ _FEWEST: Final = 3
 _MOST: Final = 4
 _OPTIONS: Final = 4
 _NUMBERED: Final = re.compile(r"(?:(?<=^)|(?<=\s))(\d{1,2})[.)]\s+")
+_CLOSING: Final = re.compile(r"\bWhich[^?.]*\?\W*$")
+_NUMBER: Final = re.compile(r"[0-9]{1,2}")
 _ASKS_FOR_ORDER: Final = re.compile(r"\border\b[^?]*\?\W*$", re.IGNORECASE)
 _SEPARATOR: Final = re.compile(r"\s*(?:-|–|—|,|→|->|\s)\s*")
 
@@ -33,7 +35,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     answer = orders[candidate.answer_index]
     permuted = len(shown) >= _FEWEST and all(sorted(order) == wanted for order in orders)
     return (
-        required("asks_for_order", bool(_ASKS_FOR_ORDER.search(candidate.context)), f"asked as {TAIL!r} or alike"),
+        required("asks_for_order", asks(_ASKS_FOR_ORDER, candidate.context), f"asked as {TAIL!r} or alike"),
         required("sentences_numbered", numbers == wanted and len(shown) >= _FEWEST, f"numbered {numbers}, from 1 on"),
         required("options_are_orders", permuted, f"each option a permutation of 1 to {len(shown)}"),
         required(
@@ -79,13 +81,13 @@ def write(question: Question, _foreign: Sequence[Question], rng: Random) -> Cand
 def numbered_sentences(context: str) -> tuple[tuple[int, str], ...]:
     """(number, text) of "1. ... 2. ... Which is the correct order?", as shown; the closing question is left out."""
     parts = _NUMBERED.split(context)[1:]
-    texts = [re.sub(r"\s*Which[^?.]*\?\W*$", "", text).strip() for text in parts[1::2]]
+    texts = [_CLOSING.sub("", text).strip() for text in parts[1::2]]
     return tuple(zip(map(int, parts[::2]), texts, strict=True))
 
 
 def _order(option: str) -> list[int]:
     parts = _SEPARATOR.split(option.strip().rstrip("."))
-    return [int(part) for part in parts] if all(part.isascii() and part.isdigit() for part in parts) else []
+    return [int(part) for part in parts] if all(_NUMBER.fullmatch(part) for part in parts) else []
 
 
 def _restores_order(

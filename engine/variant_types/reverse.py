@@ -7,7 +7,7 @@ from typing import Final
 
 from data.records import Question
 from engine.candidate import Candidate
-from engine.variant_types.contract import CheckOutcome, advisory, quoted, required
+from engine.variant_types.contract import CheckOutcome, advisory, asks, quoted, required
 from engine.variant_types.demonstration import ORIGINAL
 from engine.variant_types.story import ending, is_story, scene
 from engine.variant_types.variant_type import Refusal, VariantType
@@ -36,7 +36,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     rival = max(others, key=lambda other: similarity(other, question.context), default="")
     near = similarity(rival, question.context)
     return (
-        required("asks_for_context", bool(_ASKS_FOR_CONTEXT.search(candidate.context)), f"asked as {TAIL!r} or alike"),
+        required("asks_for_context", asks(_ASKS_FOR_CONTEXT, candidate.context), f"asked as {TAIL!r} or alike"),
         required(
             "ending_in_context",
             told >= LEAST_ENDING_COVERAGE,

@@ -1,6 +1,7 @@
 """One suite over the seven variant types: their contracts hold for what is good and name what is not."""
 
 import json
+import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -218,6 +219,19 @@ def test_a_question_without_an_answer_fails_one_check_and_not_with_an_exception(
 
     for key, kind in VARIANT_TYPES.items():
         assert failures(unanswered, kind.demonstration, key) == {"original_has_answer"}
+
+
+@pytest.mark.parametrize("filler", ["word ", "a. ", "1. ", "Which "])
+def test_a_very_long_field_costs_no_more_than_its_length(filler):
+    huge = "The man waits. " + filler * (100_000 // len(filler))
+    question = replace(ORIGINAL, context=huge, options=(huge + "!", *OPTIONS[1:]))
+
+    started = time.process_time()
+    for kind in VARIANT_TYPES.values():
+        kind.check(question, Candidate(huge + "?", (*kind.demonstration.options[:-1], huge), 0, False))
+
+    # About a second here; the ordered comparison of such texts alone takes minutes.
+    assert time.process_time() - started < 20
 
 
 def test_questions_with_other_option_counts_keep_theirs():
