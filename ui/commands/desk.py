@@ -38,6 +38,7 @@ def doctor_(as_json: AsJson = False) -> None:
             ("", "what", "state", "what to do"),
             [(it.level, it.subject, it.detail, it.advice) for it in findings],
             empty="",
+            whole_cells=True,
         )
     if any(finding.level == "fail" for finding in findings):
         raise typer.Exit(1)

@@ -37,13 +37,15 @@ def emit_json(value: object) -> None:
     typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
 
 
-def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Rows on stdout; `empty` on stderr where there are none."""
+def emit_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, whole_cells: bool = False
+) -> None:
+    """Rows on stdout, long texts cut unless `whole_cells`; `empty` on stderr where there are none."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(cell(value, whole=whole_cells)) for value in row))
     if not table.row_count:
         talk(empty)
         return

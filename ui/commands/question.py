@@ -9,7 +9,7 @@ from data.errors import InputError
 from data.imports.table import FORMATS, FormatName
 from data.records import QuestionId
 from ui.commands.line import open_line
-from ui.commands.output import AsJson, Limit, cell, emit_facts, emit_json, emit_table, talk, wait_for
+from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.settings import read_settings
 from ui.usecases import imports, questions
@@ -147,8 +147,9 @@ def refusals(
         return
     emit_table(
         ("file", "row", "reason", "text"),
-        [(it.file, it.row, cell(it.reason, whole=True), it.text) for it in found.rows],
+        [(it.file, it.row, it.reason, it.text) for it in found.rows],
         empty=f"nothing {severity}",
+        whole_cells=True,
     )
     if found.total > len(found.rows):
         talk(f"the first {len(found.rows)} of {found.total}")

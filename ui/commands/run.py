@@ -1,7 +1,8 @@
 """`sagedesk run ...`: what jobs do and did."""
 
 import time
-from typing import Annotated, cast
+from collections.abc import Mapping
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -12,6 +13,8 @@ from ui.settings import read_settings
 from ui.usecases import runs
 
 app = typer.Typer(help="Runs: executions of jobs.", no_args_is_help=True)
+
+_YIELD_COLUMNS: Final = ("requested", "unsupported", "failed", "malformed", "duplicates", "made", "passed", "controls")
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `run list` shows it.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the run.")]
@@ -111,9 +114,35 @@ def emit_run(run: Run) -> None:
             ("folder", run.folder),
             *([("message", run.message)] if run.message else []),
             *((f"setting {name}", value) for name, value in sorted(run.settings.items())),
-            *((name, value) for name, value in run.result.items()),
+            *((name, _counts(value)) for name, value in run.result.items() if name != "types"),
         ]
     )
+    yields = run.result.get("types")
+    if isinstance(yields, Mapping):
+        _emit_yields(yields)
+
+
+def _emit_yields(yields: Mapping[str, Mapping[str, object]]) -> None:
+    """What became of a generation's requests, by variant type; below it why, where there is a reason."""
+    emit_table(
+        ("type", *_YIELD_COLUMNS),
+        [(key, *(of_type.get(name, 0) for name in _YIELD_COLUMNS)) for key, of_type in yields.items()],
+        empty="nothing was asked for",
+    )
+    for key, of_type in yields.items():
+        for kind in ("unsupported_reasons", "failed_checks"):
+            reasons = of_type.get(kind)
+            if isinstance(reasons, Mapping):
+                for reason, times in reasons.items():
+                    talk(
+                        f"{key}: {reason} ({times})"
+                        if kind == "unsupported_reasons"
+                        else f"{key}: {reason} fails {times} times"
+                    )
+
+
+def _counts(value: object) -> object:
+    return ", ".join(f"{name} {_counts(one)}" for name, one in value.items()) if isinstance(value, Mapping) else value
 
 
 def _progress(run: Run) -> str:

@@ -22,6 +22,7 @@ from ui.usecases.sync import status_from
 
 Level = Literal["ok", "warn", "fail"]
 
+_ROOT: Final = Path(__file__).resolve().parents[2]
 OLDEST_PYTHON: Final = (3, 11)
 MIN_FREE_BYTES: Final = 1_000_000_000
 _PARTS: Final = {
@@ -145,7 +146,7 @@ def _label_studio_environment(settings: Settings) -> Finding:
                 "Label Studio", "fail", f"LABEL_STUDIO_URL {settings.label_studio_url} without a key", advice
             )
         return Finding("Label Studio", "ok", f"your own at {settings.label_studio_url}")
-    python = settings.label_studio_python or Path(".venv-label-studio/bin/python")
+    python = settings.label_studio_python or _ROOT / ".venv-label-studio" / "bin" / "python"
     advice = "run `make setup`; until then labels are kept here and go there later"
     if not python.exists():
         return Finding("Label Studio", "warn", f"no environment at {python}", advice)

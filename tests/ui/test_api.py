@@ -1,0 +1,79 @@
+"""The routes for programs."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from data.tables.audit import AuditTable
+from ui.api import MAX_BODY_BYTES
+from ui.usecases.context import Desk
+
+HEADERS = {"Authorization": "Bearer token-of-this-test"}
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer"}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp4"}]
+)
+def test_without_the_token_nothing_is_answered_or_done(served: str, desk: Desk, headers: dict[str, str]) -> None:
+    answers = [
+        httpx.get(f"{served}/api/jobs", headers=headers),
+        httpx.post(f"{served}/api/call/account.add", json={"name": "eve", "role": "lead"}, headers=headers),
+        httpx.post(f"{served}/api/jobs/r_1/cancel", headers=headers),
+    ]
+
+    assert [answer.status_code for answer in answers] == [401] * 3
+    assert answers[0].json()["kind"] == "SignInError"
+    with desk.store.read() as connection:
+        assert AuditTable(connection).recent() == []
+
+
+def test_health_needs_no_token(served: str) -> None:
+    assert httpx.get(f"{served}/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("call/nonsense", {}, 404, "known are"),
+        ("call/run.show", {}, 400, "'run_id' is missing"),
+        ("call/run.show", {"run_id": "r_1", "x": 1}, 400, "unknown argument 'x'"),
+        ("call/run.list", {"limit": "many"}, 400, "'limit'"),
+        ("call/run.show", {"run_id": "r_1"}, 404, "r_1"),
+        ("call/run.show", [], 400, "must be a JSON object"),
+        ("jobs", {"kind": "mischief"}, 400, "one of import"),
+        ("jobs", {"kind": "verify"}, 404, "no variant"),
+        ("jobs/r_1/resume", {}, 404, "r_1"),
+    ],
+)
+def test_an_error_has_its_status_and_one_line(served: str, path: str, body: object, status: int, words: str) -> None:
+    answer = httpx.post(f"{served}/api/{path}", json=body, headers=HEADERS)
+
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+
+
+def test_a_body_without_bound_is_refused(served: str) -> None:
+    answer = httpx.post(f"{served}/api/call/run.list", content=b"x" * (MAX_BODY_BYTES + 1), headers=HEADERS)
+
+    assert answer.status_code == 400
+    assert str(MAX_BODY_BYTES) in answer.json()["error"]
+
+
+def test_a_job_is_submitted_and_followed_over_http(served: str, desk: Desk, rows_file: Path) -> None:
+    submitted = httpx.post(
+        f"{served}/api/jobs", json={"kind": "import", "settings": {"location": str(rows_file)}}, headers=HEADERS
+    )
+    run_id = submitted.json()["run_id"]
+    desk.supervisor.wait(run_id, timeout_s=60)
+    shown = httpx.get(f"{served}/api/jobs/{run_id}", headers=HEADERS)
+    listed = httpx.get(f"{served}/api/jobs", params={"kind": "import", "limit": 5}, headers=HEADERS)
+
+    assert submitted.status_code == 200
+    assert shown.json()["state"] == "done"
+    assert shown.json()["result"]["questions"]["new"] == 4
+    assert [run["run_id"] for run in listed.json()] == [run_id]
+    with desk.store.read() as connection:
+        (entry,) = AuditTable(connection).recent()
+    assert (entry.actor, entry.action, entry.subject) == ("operator", "import.start", run_id)
