@@ -8,6 +8,7 @@ import hashlib
 import logging
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -143,7 +144,7 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
         )
         weights.save_pretrained(str(folder))
         tokenizer.save_pretrained(str(folder))
-    except (ValueError, RuntimeError, KeyError) as exc:
+    except (ValueError, RuntimeError, KeyError, IndexError, struct.error) as exc:
         raise ModelError(f"converting {gguf_file.name} failed: {_first_line(exc)}; fetch it again") from exc
 
 

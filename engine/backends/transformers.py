@@ -40,7 +40,7 @@ class TransformersBackend:
         tokenizer: "PreTrainedTokenizerBase",
         *,
         model_name: str,
-        batch_size: int = 8,
+        batch_size: int = 16,
         is_constrained: bool = True,
     ) -> None:
         self.model = model_name
@@ -52,7 +52,7 @@ class TransformersBackend:
 
     @classmethod
     def open(cls, settings: Mapping[str, object]) -> "TransformersBackend":
-        """`model`: a folder or hub id, the embedded one if None; `batch_size` (8); `constrained` (True).
+        """`model`: a folder or hub id, the embedded one if None; `batch_size` (16); `constrained` (True).
 
         Raises:
             ModelError: the model is missing, unsafe or cannot be loaded.
@@ -66,7 +66,7 @@ class TransformersBackend:
             model,
             tokenizer,
             model_name=f"{folder.name}@{folder_fingerprint(folder)[:12]}",
-            batch_size=int(str(settings.get("batch_size") or 8)),
+            batch_size=int(str(settings.get("batch_size") or 16)),
             is_constrained=bool(settings.get("constrained", True)),
         )
 
@@ -227,7 +227,7 @@ def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokeniz
             use_safetensors=True,
             local_files_only=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as exc:
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as exc:
         reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
         raise ModelError(f"model folder {folder} cannot be loaded ({reason}); fetch or train it again") from exc
     if is_gpu:
