@@ -99,7 +99,7 @@ def _queue(desk: Desk, actor: Actor) -> None:
 def _sync(desk: Desk, actor: Actor, sync: SyncStatus) -> None:
     st.subheader("Label Studio", anchor=False)
     if not sync.is_configured:
-        notice("No Label Studio: labels are kept here and will be pushed once there is one. See `sagedesk doctor`.")
+        notice("No Label Studio: labels are kept here and pushed once there is one; sagedesk doctor says what to do.")
     elif sync.stale_since is not None:
         why = f" ({sync.last_error})" if sync.last_error else ""
         notice(f"Stale since {day_and_time(sync.stale_since)}{why}. Reviewing goes on; labels wait here.", kind="warn")

@@ -17,6 +17,7 @@ from ui.widgets.texts import literal
 
 _STYLE: Final = Path(__file__).with_name("style.css")
 MOST_ROWS: Final = 200
+_NUMBER: Final = ' class="sd-number"'
 
 
 def style() -> None:
@@ -60,14 +61,16 @@ def figures(pairs: Sequence[tuple[str, str]]) -> None:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, caption: str = "") -> None:
     """At most MOST_ROWS rows of literal text; numbers stand right."""
-    headings = "".join(f"<th>{literal(name)}</th>" for name in columns)
+    first = rows[0] if rows else ()
+    headings = "".join(
+        f"<th{_NUMBER if number < len(first) and _is_number(first[number]) else ''}>{literal(name)}</th>"
+        for number, name in enumerate(columns)
+    )
+    top = f"<thead><tr>{headings}</tr></thead>" if any(columns) else ""
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
     more = "" if len(rows) <= MOST_ROWS else f"; the first {MOST_ROWS} of {len(rows):,} are shown"
     below = f'<p class="sd-faint">{literal(caption + more)}</p>' if caption or more else ""
-    st.html(
-        f'<div class="sd-scroll"><table class="sd-table"><thead><tr>{headings}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{below}"
-    )
+    st.html(f'<div class="sd-scroll"><table class="sd-table">{top}<tbody>{body}</tbody></table></div>{below}')
 
 
 def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, key: str) -> None:
@@ -77,7 +80,7 @@ def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, k
         alt.Chart(long)
         .mark_bar(cornerRadiusEnd=2)
         .encode(
-            y=alt.Y(f"{name}:N", title=None, sort=None),
+            y=alt.Y(f"{name}:N", title=None, sort=None, axis=alt.Axis(labelLimit=220, labelFontSize=13)),
             yOffset=alt.YOffset("stage:N", sort=list(series)),
             x=alt.X("count:Q", title=title),
             color=alt.Color("stage:N", sort=list(series), title=None, legend=alt.Legend(orient="top")),
@@ -107,11 +110,15 @@ def _zone() -> tzinfo:
         return UTC
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return f"<td>{'yes' if value else 'no'}</td>"
     if isinstance(value, int):
-        return f'<td class="sd-number">{value:,}</td>'
+        return f"<td{_NUMBER}>{value:,}</td>"
     if isinstance(value, float):
-        return f'<td class="sd-number">{value:.2f}</td>'
+        return f"<td{_NUMBER}>{value:.2f}</td>"
     return f'<td dir="auto">{literal("" if value is None else str(value))}</td>'
