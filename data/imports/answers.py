@@ -71,7 +71,11 @@ def _from_number(number: int, options: Options, scheme: AnswerScheme) -> int:
     index = number - 1 if scheme == "index1" else number
     count = len(options.texts)
     if not 0 <= index < count:
-        hint = "; declare --answer index1 if answers count from 1" if index == count and scheme != "index1" else ""
+        hint = (
+            "; declare --map answer_scheme=index1 if answers count from 1"
+            if index == count and scheme != "index1"
+            else ""
+        )
         raise InputError(f"answer {number} is not among {count} options{hint}")
     return index
 
@@ -91,7 +95,7 @@ def _from_text(cell: str, options: Options, scheme: AnswerScheme) -> int:
     if by_text is not None and by_text != by_name and scheme == "auto":
         raise InputError(
             f"answer {shown(cell)!r} is the text of option {by_text + 1} and the name of option {by_name + 1}; "
-            f"declare --answer text, letter, index0 or index1"
+            f"declare --map answer_scheme=text, letter, index0 or index1"
         )
     return by_name
 

@@ -28,13 +28,13 @@ def parse_rows(rows: Iterable[RawItem], mapping: ColumnMapping, benchmark: str) 
         try:
             yield _parsed(row, mapping, benchmark)
         except InputError as exc:
-            beyond_end += "declare --answer index1" in str(exc)
+            beyond_end += "declare --map answer_scheme=index1" in str(exc)
             yield Refusal(row.file, row.number, str(exc), shown(str(row.values.get(mapping.context, row.values))))
     if lowest_seen and beyond_end and mapping.answer_scheme != "index1":
         yield Notice(
             file,
             f"{file}: no answer is 0 and {beyond_end} are one past the last option, so answers probably count from 1; "
-            f"import again with --answer index1",
+            f"import again with --map answer_scheme=index1",
         )
 
 

@@ -50,7 +50,7 @@ def test_numbered_and_lettered_answers_in_one_file_go_through_the_labels_of_thei
 def test_a_number_that_is_both_a_text_and_an_index_is_refused_until_the_scheme_is_declared() -> None:
     options = Options(("2", "1", "0", "7"))
 
-    with pytest.raises(InputError, match="declare --answer"):
+    with pytest.raises(InputError, match="declare --map answer_scheme="):
         answer_index("2", options, "auto")
 
     schemes: list[tuple[AnswerScheme, int]] = [("text", 0), ("index0", 2), ("index1", 1)]
