@@ -68,7 +68,7 @@ def build_app(settings: Settings) -> st.App:
             if loop is not None:
                 await run_in_threadpool(loop.stop)
             serving.end()
-            await run_in_threadpool(close_desk, desk)
+            await run_in_threadpool(close_desk, desk, end_jobs=True)
 
     middleware = [Middleware(SessionGate, desk=serving.current_desk, cookies=serving.current_cookies)]
     if settings.host in LOOPBACK_HOSTS:

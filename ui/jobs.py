@@ -216,7 +216,7 @@ class Supervisor:
                 for run_id in ending:
                     self.cancel(run_id)
             for run_id in ending:
-                self.wait(run_id, timeout_s=self._grace_s + 5)
+                self.wait(run_id, timeout_s=self._grace_s + 2)
 
     def poll(self) -> None:
         """One step: read events, bring in what ended, kill what outlived its grace, start what waits."""

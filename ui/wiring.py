@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Final
 
+from annotation.client import LabelStudioClient
+from annotation.loop import SyncLoop
 from annotation.server import Credentials, new_credentials
 from annotation.sync import LabelStudioSync
 from data.errors import SetupError
@@ -126,6 +129,25 @@ def close_desk(desk: Desk, *, end_jobs: bool = False) -> None:
     desk.store.close()
 
 
+class Background:
+    """What runs beside the pages: the job supervisor and, where there is a Label Studio, the sync."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._supervisor = desk.supervisor
+        self._loop = None if desk.sync is None else SyncLoop(desk.sync, desk.settings.sync_interval_s)
+
+    def start(self) -> None:
+        self._supervisor.start()
+        if self._loop is not None:
+            self._loop.start()
+
+    def stop(self) -> None:
+        """Both threads end; jobs and what is queued are left to `close_desk`."""
+        if self._loop is not None:
+            self._loop.stop()
+        self._supervisor.stop()
+
+
 def utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -166,13 +188,14 @@ def _label_studio_sync(settings: Settings, store: Store) -> LabelStudioSync | No
     if settings.label_studio_url is not None:
         if settings.label_studio_api_key is None:
             raise SetupError("LABEL_STUDIO_URL is set without LABEL_STUDIO_API_KEY; set both, or neither")
-        return LabelStudioSync(
-            settings.label_studio_url, settings.label_studio_api_key.get_secret_value(), store, now=utc_now
-        )
-    if not settings.label_studio_state.exists():
+        url, token = settings.label_studio_url, settings.label_studio_api_key.get_secret_value()
+    elif settings.label_studio_state.exists():
+        url = f"http://127.0.0.1:{settings.label_studio_port}"
+        token = read_or_make_secrets(settings).label_studio.token
+    else:
         return None
-    token = read_or_make_secrets(settings).label_studio.token
-    return LabelStudioSync(f"http://127.0.0.1:{settings.label_studio_port}", token, store, now=utc_now)
+    rng = Random()  # noqa: S311 - jitter and the project's mark
+    return LabelStudioSync(store, LabelStudioClient(url, token, rng=rng), now=utc_now, rng=rng)
 
 
 class _Discreet(logging.Formatter):

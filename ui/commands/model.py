@@ -22,10 +22,21 @@ def list_(as_json: AsJson = False) -> None:
         emit_json(found)
         return
     emit_table(
-        ("role", "version", "kind", "champion", "at hand", "folder"),
-        [(it.role, it.version, it.kind, it.is_champion, it.is_at_hand, it.folder) for it in found],
+        ("model", "role", "version", "kind", "champion", "at hand", "folder"),
+        [(it.model_id or "-", it.role, it.version, it.kind, it.is_champion, it.is_at_hand, it.folder) for it in found],
         empty="no models yet; `sagedesk model fetch` fetches the embedded ones",
     )
+
+
+@app.command()
+def promote(
+    model_id: Annotated[str, typer.Argument(metavar="MODEL", help="A verifier's id, as `model list` shows it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a registered verifier the champion."""
+    with open_line(read_settings()) as line:
+        promoted = line.call(models.promote_verifier, model_id=model_id)
+    emit_json(promoted) if as_json else emit_facts([("champion", promoted.version), ("folder", promoted.folder)])
 
 
 @app.command()
@@ -41,7 +52,7 @@ def train(
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Train the feature verifier on the sample labels and what people have decided since."""
+    """Train a feature verifier on the sample labels; the first becomes the champion, a later one the challenger."""
     with open_line(read_settings()) as line:
         run = line.call(models.train_verifier, seed=seed)
         if wait:

@@ -118,7 +118,7 @@ def emit_run(run: Run) -> None:
         ]
     )
     yields = run.result.get("types")
-    if isinstance(yields, Mapping):
+    if run.kind == "generate" and isinstance(yields, Mapping):
         _emit_yields(yields)
 
 

@@ -35,12 +35,14 @@ def _emit(status: SyncStatus, *, as_json: bool) -> None:
         [
             ("configured", status.is_configured),
             ("server", status.server),
+            ("project", status.project_url),
             ("last delta", status.last_delta_at),
             ("last sweep", status.last_sweep_at),
             ("stale since", status.stale_since),
             ("last error", status.last_error),
             ("labels on their way out", status.outbox_open),
             ("in quarantine", status.quarantined),
+            ("label config changed there", status.is_config_changed),
             *status.counts.items(),
         ]
     )

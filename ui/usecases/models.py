@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from data.arrow import questions_table, variants_table
 from data.errors import NotFoundError
+from data.ids import cluster_id
 from data.records import Run
 from data.samples import sample_questions, sample_variants
 from data.store import Connection
@@ -114,18 +115,20 @@ def champion_verifier(settings: Settings) -> RegisteredModel | None:
 
 def training_inputs() -> Mapping[str, pa.Table]:
     """Questions, variants and labels of the sample project, as the training job reads them."""
-    labelled = sample_variants()
+    questions, labelled = sample_questions(), sample_variants()
+    groups = {question.question_id: cluster_id(question.context, question.options) for question in questions}
     labels = [
         {
             "variant_id": it.variant.variant_id,
             "tc": it.answers.tc,
             "lc": it.answers.lc,
             "au": it.answers.au,
+            "group": groups[it.variant.question_id],
         }
         for it in labelled
     ]
     return {
-        "questions": questions_table(sample_questions()),
+        "questions": questions_table(questions),
         "variants": variants_table(it.variant for it in labelled),
         "labels": pa.Table.from_pylist(labels),
     }

@@ -42,7 +42,7 @@ def overview(desk: Desk, actor: Actor) -> Overview:
             backlog=table.backlog(),
             benchmarks=tuple(Benchmark(name, count) for name, count in QuestionTable(connection).benchmarks()),
             runs_open=len(RunTable(connection).in_states(["queued", "running"])),
-            sync=status_from(connection, is_configured=desk.sync is not None),
+            sync=status_from(desk, connection),
         )
 
 

@@ -29,6 +29,7 @@ USE_CASES: Final[Mapping[str, str]] = {
     "import.refusals": "ui.usecases.imports:refusals",
     "import.start": "ui.usecases.imports:start_import",
     "model.list": "ui.usecases.models:list_models",
+    "model.promote": "ui.usecases.models:promote_verifier",
     "model.train": "ui.usecases.models:train_verifier",
     "overview": "ui.usecases.overview:overview",
     "question.list": "ui.usecases.questions:search_questions",
