@@ -1,0 +1,91 @@
+"""Sentence vectors of a frozen encoder (all-MiniLM-L6-v2 or alike), on the CPU. Refuses to train and to fetch.
+
+Mean over the last layer's tokens, then length 1: the pooling that the model was trained with
+(Reimers and Gurevych 2019, sentence-transformers/all-MiniLM-L6-v2).
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.errors import ModelError
+from engine.model_safety import folder_fingerprint, refuse_unsafe_folder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Vectors = NDArray[np.float32]
+
+_MOST_THREADS: Final = 2
+_BATCH: Final = 32
+_MOST_TOKENS: Final = 256
+"""What all-MiniLM-L6-v2 was trained on; the rest of a longer text is not seen."""
+_MOST_CACHED: Final = 50_000
+"""Texts whose vectors are kept: 77 MB at 384 dimensions."""
+
+
+class Encoder:
+    """A loaded encoder with the vectors that it made; `fingerprint` names its files."""
+
+    def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        self._model = model
+        self._tokenizer = tokenizer
+        self._known: dict[str, Vectors] = {}
+
+    @classmethod
+    def open(cls, folder: Path) -> "Encoder":
+        """Load from a local folder in fp32.
+
+        Raises:
+            ModelError: torch or transformers is missing, or the folder is unsafe or holds no encoder.
+        """
+        refuse_unsafe_folder(folder)
+        try:
+            import torch
+            from transformers import AutoModel, AutoTokenizer
+        except ImportError as exc:
+            raise ModelError(f"opening encoder {folder}: {exc.name} is not installed; install sagedesk[ml]") from exc
+        torch.set_num_threads(min(_MOST_THREADS, torch.get_num_threads()))
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            model = AutoModel.from_pretrained(
+                str(folder), local_files_only=True, dtype=torch.float32, use_safetensors=True
+            )
+        except (OSError, ValueError, RuntimeError, KeyError) as exc:
+            reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+            raise ModelError(f"encoder folder {folder} does not load ({reason}); fetch the model again") from exc
+        model.eval()
+        return cls(model, tokenizer, fingerprint=folder_fingerprint(folder))
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """(len(texts), width), each row of length 1; a blank text has a vector too."""
+        if len(self._known) > _MOST_CACHED:
+            self._known.clear()
+        self.learn(texts)
+        return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Encode those not known yet, texts of like length together so that little is padding."""
+        unknown = sorted({text for text in texts if text not in self._known}, key=lambda text: (len(text), text))
+        for start in range(0, len(unknown), _BATCH):
+            batch = unknown[start : start + _BATCH]
+            for text, vector in zip(batch, self._encode(batch), strict=True):
+                self._known[text] = vector
+
+    def _encode(self, texts: Sequence[str]) -> Vectors:
+        import torch
+
+        tokens = self._tokenizer(
+            list(texts), padding=True, truncation=True, max_length=_MOST_TOKENS, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            hidden = self._model(**tokens).last_hidden_state
+            mask = tokens["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            pooled = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1e-9)
+            unit = torch.nn.functional.normalize(pooled, dim=1)
+        vectors: Vectors = unit.numpy()
+        return vectors
