@@ -67,9 +67,10 @@ MALFORMED_SCHEMA: Final = pa.schema(
 )
 
 
-# A cancel waits for its batch: rules answer thousands a second, a small model on two cores about one in ten.
-_BATCH_ROWS: Final[Mapping[str, int]] = {"rules": 1000, "openai": 64}
-_BATCH_ROWS_OF_OTHERS: Final = 16
+# A cancel and a line of progress wait for their batch: rules answer a thousand a second, vLLM wants many at once,
+# a small model on two busy cores needs ten seconds and more for one reply.
+_BATCH_ROWS: Final[Mapping[str, int]] = {"rules": 1000, "openai": 64, "vllm": 512}
+_BATCH_ROWS_OF_OTHERS: Final = 8
 
 
 _DEFAULT_SAMPLING: Final = Sampling()
