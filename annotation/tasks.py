@@ -4,6 +4,7 @@ Texts go out with characters that no database of theirs keeps (NUL, lone surroga
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID, uuid5
@@ -27,6 +28,7 @@ from data.records import Annotation, AnnotationId, Answers, Question, Variant, V
 
 Json = dict[str, object]
 
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _NAMESPACE: Final = UUID("5a9ede5c-0000-5000-8000-000000000000")
 
 
@@ -133,7 +135,7 @@ def page_text(context: str, options: Sequence[str], answer_index: int | None) ->
 
 def storable(text: str) -> str:
     """With what JSON in PostgreSQL or UTF-8 cannot hold replaced by U+FFFD."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _letter(index: int) -> str:

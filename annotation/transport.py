@@ -14,6 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 import httpx
+from pydantic import ValidationError
 
 from data.errors import LabelStudioRejectedError, LabelStudioUnavailableError
 
@@ -141,7 +142,7 @@ class Transport:
                 f"Label Studio at {self._url} refuses the token (HTTP {exc.status_code}); "
                 "put a valid one into LABEL_STUDIO_API_KEY"
             ) from exc
-        except ValueError as exc:  # HTML where the renewed token should be
+        except (json.JSONDecodeError, ValidationError) as exc:  # HTML where the renewed token should be
             raise httpx.RemoteProtocolError(f"no JSON while renewing the token: {exc}") from exc
         return answer
 

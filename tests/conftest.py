@@ -1,8 +1,13 @@
+import json
 import os
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -87,3 +92,66 @@ def label_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLa
         yield RunningLabelStudio(server.url, credentials, server)
     finally:
         server.stop()
+
+
+NOWHERE = SimpleNamespace(status=404, body=b"no such path", headers={}, wait_s=0.0)
+
+
+class Endpoint:
+    """A real HTTP server on loopback.
+
+    `answer(body, requests before)` gives an object with `status`, `body`, `headers` and `wait_s` before it is sent.
+    """
+
+    def __init__(self, server: ThreadingHTTPServer) -> None:
+        self.url = f"http://127.0.0.1:{server.server_port}/v1"
+        self.answer: Callable[[dict, int], Any]
+        self.bodies: list[dict] = []
+        self.headers: list[dict[str, str]] = []
+        self.most_at_once = 0
+        self.at_once = 0
+        self.lock = threading.Lock()
+        self.closing = threading.Event()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with held.lock:
+                before = len(held.bodies)
+                held.bodies.append(content)
+                held.headers.append(dict(self.headers))
+                held.at_once += 1
+                held.most_at_once = max(held.most_at_once, held.at_once)
+            said = held.answer(content, before) if self.path == "/v1/chat/completions" else NOWHERE
+            held.closing.wait(said.wait_s)
+            with held.lock:
+                held.at_once -= 1
+            self.send_response(said.status)
+            for name, value in {"Content-Length": str(len(said.body)), **said.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(said.body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class names it so)
+            """Silence."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that gave up waiting is part of the tests."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    held = Endpoint(server)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield held
+    held.closing.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()

@@ -103,12 +103,12 @@ class AnnotationTable:
 
     def current_by(self, variant_id: VariantId, annotator: str) -> Annotation | None:
         """What this person says of the variant now; a tombstone only where nothing else is left."""
-        row = self._connection.execute(
+        rows = self._connection.execute(
             f"{_CURRENT} WHERE annotated.variant_id = ? AND annotated.annotator = ? "
             "ORDER BY annotated.is_deleted, annotated.updated_at DESC, annotated.annotation_id LIMIT 1",
             [variant_id, annotator],
-        ).fetchone()
-        return None if row is None else _annotation(row)
+        ).fetchall()
+        return _annotation(rows[0]) if rows else None
 
     def revisions(self, annotation_id: AnnotationId) -> list[Annotation]:
         """All, by number."""
@@ -118,10 +118,10 @@ class AnnotationTable:
         return [_annotation(row) for row in rows]
 
     def next_revision(self, annotation_id: AnnotationId) -> int:
-        row = self._connection.execute(
+        [(number,)] = self._connection.execute(
             "SELECT coalesce(max(revision), 0) + 1 FROM annotation WHERE annotation_id = ?", [annotation_id]
-        ).fetchone()
-        return 1 if row is None else int(row[0])
+        ).fetchall()
+        return int(number)
 
     def annotated_variants(self, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
         """Those on which somebody has given a complete answer that stands."""

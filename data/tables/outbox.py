@@ -74,12 +74,13 @@ class OutboxTable:
         )
 
     def open_count(self) -> int:
-        row = self._connection.execute("SELECT count(*) FROM outbox WHERE done_at IS NULL").fetchone()
-        return 0 if row is None else int(row[0])
+        [(count,)] = self._connection.execute("SELECT count(*) FROM outbox WHERE done_at IS NULL").fetchall()
+        return int(count)
 
     def synced_at(self, annotation_id: AnnotationId, revision: int) -> datetime | None:
         """When Label Studio was seen to have this revision; None until then."""
-        row = self._connection.execute(
+        [(done_at,)] = self._connection.execute(
             "SELECT max(done_at) FROM outbox WHERE annotation_id = ? AND revision = ?", [annotation_id, revision]
-        ).fetchone()
-        return None if row is None else row[0]
+        ).fetchall()
+        stamp: datetime | None = done_at
+        return stamp

@@ -54,14 +54,14 @@ class SyncCursorTable:
 
     def get(self, ls_server: str, ls_project_id: int) -> SyncCursor:
         """A new one, with nothing seen, where there is none."""
-        row = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT watermark, last_delta_at, last_sweep_at, stale_since, last_error, counts FROM sync_cursor "
             "WHERE ls_server = ? AND ls_project_id = ?",
             [ls_server, ls_project_id],
-        ).fetchone()
-        if row is None:
+        ).fetchall()
+        if not rows:
             return SyncCursor(ls_server, ls_project_id, None, None, None, None, None, {})
-        watermark, last_delta_at, last_sweep_at, stale_since, last_error, counts = row
+        watermark, last_delta_at, last_sweep_at, stale_since, last_error, counts = rows[0]
         return SyncCursor(
             ls_server,
             ls_project_id,
@@ -90,10 +90,10 @@ class SyncCursorTable:
 
     def newest(self) -> SyncCursor | None:
         """That of the project synced last; for showing where things stand while the server is away."""
-        row = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT ls_server, ls_project_id FROM sync_cursor ORDER BY last_delta_at DESC NULLS LAST LIMIT 1"
-        ).fetchone()
-        return None if row is None else self.get(row[0], row[1])
+        ).fetchall()
+        return self.get(*rows[0]) if rows else None
 
 
 class InboxTable:
@@ -168,5 +168,5 @@ class QuarantineTable:
         return [QuarantineRow(*row) for row in rows]
 
     def open_count(self) -> int:
-        row = self._connection.execute("SELECT count(*) FROM quarantine WHERE resolved_at IS NULL").fetchone()
-        return 0 if row is None else int(row[0])
+        [(count,)] = self._connection.execute("SELECT count(*) FROM quarantine WHERE resolved_at IS NULL").fetchall()
+        return int(count)
