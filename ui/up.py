@@ -26,7 +26,7 @@ from ui.processes import is_same_process
 from ui.settings import Settings
 from ui.usecases import accounts
 from ui.usecases.context import OPERATOR
-from ui.usecases.samples import load_sample_project, store_is_empty
+from ui.usecases.samples import load_sample_project, wants_sample_project
 from ui.wiring import close_desk, open_desk, read_or_make_secrets
 
 LEAD: Final = "lead"
@@ -128,7 +128,7 @@ def _prepare_store(settings: Settings, report: Report) -> str:
     """The sample project into an empty store, an account for the first lead; the path of a fresh sign-in link."""
     desk = open_desk(settings, with_label_studio=False)
     try:
-        if store_is_empty(desk):
+        if wants_sample_project(desk):
             report("loading the sample project and training the first verifier (about a minute)")
             try:
                 sample = load_sample_project(desk, OPERATOR)

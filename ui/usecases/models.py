@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from data.arrow import questions_table, variants_table
 from data.errors import NotFoundError
-from data.ids import cluster_id
 from data.records import Run
-from data.samples import sample_questions, sample_variants
+from data.samples import sample_questions
 from data.store import Connection
 from data.tables import models as model_rows
 from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EMBEDDED_MODELS, default_cache, embedded_folder, fetch
 from engine.jobs.folder import RunFolder
+from training.examples import examples_of, labels_table, sample_split
 from training.registry import ModelRole, RegisteredModel, aliased, all_models, promote, register, set_alias
 from ui.jobs import Submission
 from ui.settings import Settings
@@ -86,9 +86,10 @@ def train_verifier(desk: Desk, actor: Actor, *, seed: int = 0) -> Run:
         PermissionDeniedError, ConflictError (one is being trained).
     """
     require_lead(desk, actor, "model.train", "verifier")
-    run = desk.supervisor.submit(
-        Submission("train-verifier", {}, training_inputs(), seed=seed), submitted_by=actor.name
-    )
+    encoder = embedded_folder(EMBEDDED_ENCODER)
+    settings = {"verifier": "feature", "encoder": None if encoder is None else str(encoder)}
+    wanted = Submission("train-verifier", settings, training_inputs(), seed=seed)
+    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
     audit(desk, actor, "model.train", run.run_id)
     return run
 
@@ -114,23 +115,12 @@ def champion_verifier(settings: Settings) -> RegisteredModel | None:
 
 
 def training_inputs() -> Mapping[str, pa.Table]:
-    """Questions, variants and labels of the sample project, as the training job reads them."""
-    questions, labelled = sample_questions(), sample_variants()
-    groups = {question.question_id: cluster_id(question.context, question.options) for question in questions}
-    labels = [
-        {
-            "variant_id": it.variant.variant_id,
-            "tc": it.answers.tc,
-            "lc": it.answers.lc,
-            "au": it.answers.au,
-            "group": groups[it.variant.question_id],
-        }
-        for it in labelled
-    ]
+    """What the training job reads: the sample's labels, without those of the questions that are held out for review."""
+    questions, labelled = sample_questions(), sample_split().learnt
     return {
         "questions": questions_table(questions),
         "variants": variants_table(it.variant for it in labelled),
-        "labels": pa.Table.from_pylist(labels),
+        "labels": labels_table(examples_of(labelled, questions)),
     }
 
 
