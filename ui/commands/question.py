@@ -12,7 +12,7 @@ from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.settings import read_settings
-from ui.usecases import imports, questions
+from ui.usecases import imports, questions, samples
 from ui.usecases.imports import SEVERITIES, ImportPreview, Severity
 
 app = typer.Typer(help="Questions: imported benchmark items.", no_args_is_help=True)
@@ -153,6 +153,18 @@ def refusals(
     )
     if found.total > len(found.rows):
         talk(f"the first {len(found.rows)} of {found.total}")
+
+
+@app.command()
+def sample(as_json: AsJson = False) -> None:
+    """Load the sample project: questions, variants, a first verifier and its verdicts; takes about a minute."""
+    with open_line(read_settings()) as line:
+        talk("loading the sample project, training the first verifier and having it judge: about a minute")
+        loaded = line.call(samples.load_sample_project)
+    if as_json:
+        emit_json(loaded)
+        return
+    emit_facts([("questions", loaded.questions), ("variants", loaded.variants), ("waiting for review", loaded.queued)])
 
 
 def _mapping(pairs: list[str]) -> dict[str, object]:

@@ -44,6 +44,7 @@ USE_CASES: Final[Mapping[str, str]] = {
     "run.log": "ui.usecases.runs:run_log",
     "run.resume": "ui.usecases.runs:resume_run",
     "run.show": "ui.usecases.runs:show_run",
+    "sample.load": "ui.usecases.samples:load_sample_project",
     "store.backup": "ui.usecases.overview:back_up",
     "sync.now": "ui.usecases.sync:sync_now",
     "sync.status": "ui.usecases.sync:sync_status",

@@ -39,13 +39,17 @@ def start_verification(
         then_queue: put what passes its contract before people afterwards.
 
     Raises:
-        PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (nothing to verify).
+        PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (nothing to verify, no verifier).
     """
     require_lead(desk, actor, "verification.start", verifier)
     if verifier not in VERIFIERS or scope not in SCOPES:
         raise InputError(f"use a verifier of {', '.join(VERIFIERS)} and a scope of {', '.join(SCOPES)}")
+    champion = champion_verifier(desk.settings) if verifier == "feature" else None
+    if verifier == "feature" and champion is None:
+        raise NotFoundError(
+            "no verifier is trained yet; `sagedesk model train` trains the first from the sample labels"
+        )
     with desk.store.read() as connection:
-        champion = champion_verifier(desk.settings) if verifier == "feature" else None
         ids = VariantTable(connection).arrow(
             ids=variant_ids,
             run_id=run_id,
