@@ -3,7 +3,6 @@
 Owns the order of starts and stops. Everything that it started ends with it; everything that it says it waits for.
 """
 
-import logging
 import shutil
 import signal
 import subprocess
@@ -19,14 +18,15 @@ import httpx
 
 from annotation.server import LabelStudioServer
 from data.errors import ModelError, SagedeskError, SetupError
+from data.records import Run
 from engine.embedded import model_folder
 from ui.asgi import bound_socket, desk_url
 from ui.desk_file import read_desk_file
 from ui.processes import is_same_process
 from ui.settings import Settings
 from ui.usecases import accounts
-from ui.usecases.context import OPERATOR
-from ui.usecases.samples import load_sample_project, wants_sample_project
+from ui.usecases.context import OPERATOR, Desk
+from ui.usecases.samples import load_sample_project, train_first_verifier, wants_sample_project
 from ui.wiring import close_desk, open_desk, read_or_make_secrets
 
 LEAD: Final = "lead"
@@ -37,8 +37,6 @@ NEEDED_BYTES: Final = 1_000_000_000
 _POLL_S: Final = 0.5
 
 Report = Callable[[str], None]
-
-logger = logging.getLogger(__name__)
 
 
 def main(settings: Settings, environment: Mapping[str, str], *, report: Report, answer: Report) -> int:
@@ -128,22 +126,40 @@ def _prepare_store(settings: Settings, report: Report) -> str:
     """The sample project into an empty store, an account for the first lead; the path of a fresh sign-in link."""
     desk = open_desk(settings, with_label_studio=False)
     try:
-        if wants_sample_project(desk):
-            report("loading the sample project and training the first verifier (about a minute)")
-            try:
-                sample = load_sample_project(desk, OPERATOR)
-            except SagedeskError as exc:
-                report(f"the sample project is not complete: {exc}")
-            else:
-                report(
-                    f"sample project: {sample.questions} questions, {sample.variants} variants, "
-                    f"{sample.queued} of them waiting for review"
-                )
+        try:
+            _fill_store(desk, report)
+        except SagedeskError as exc:
+            report(f"{exc}; going on without it")
         if all(account.name != LEAD for account in accounts.list_accounts(desk, OPERATOR)):
             return accounts.add_account(desk, OPERATOR, name=LEAD, role="lead", display_name="Lead").path
         return accounts.make_link(desk, OPERATOR, name=LEAD).path
     finally:
         close_desk(desk)
+
+
+def _fill_store(desk: Desk, report: Report) -> None:
+    if wants_sample_project(desk):
+        report("loading the sample project and training the first verifier (about a minute)")
+        sample = load_sample_project(desk, OPERATOR, on_progress=_progress_lines(report))
+        report(
+            f"sample project: {sample.questions} questions, {sample.variants} variants, "
+            f"{sample.queued} of them waiting for review"
+        )
+    else:
+        train_first_verifier(desk, OPERATOR, on_progress=_progress_lines(report))
+
+
+def _progress_lines(report: Report) -> Callable[[Run], None]:
+    """One line whenever a run has something new to say."""
+    said: set[str] = set()
+
+    def tell(run: Run) -> None:
+        line = f"  {run.kind}: {run.message or run.state}" + (f" ({run.done} of {run.total})" if run.total else "")
+        if line not in said:
+            said.add(line)
+            report(line)
+
+    return tell
 
 
 def _start_desk(
