@@ -23,6 +23,7 @@ Message = dict[str, str]
 BLOCK_START: Final = "<<<ITEM"
 BLOCK_END: Final = "ITEM>>>"
 _ZERO_WIDTH_BREAK: Final = "\u200b"
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SPECIAL: Final = re.compile(
     r"<\|(?=[^<>|\s]{1,40}\|>)"  # <|im_start|>, <|eot_id|>, <|begin_of_text|>
     r"|<(?=/?s>|/?(?:bos|eos|pad|unk|mask|think|tool_call|start_of_turn|end_of_turn)>)"
@@ -47,7 +48,9 @@ def neutralised(text: str) -> str:
     """`text` in which no chat-template token and no delimiter of ours survives, else to the letter.
 
     A zero-width space breaks each one after its first character, so it reads the same and tokenizes as plain text.
+    Half of a surrogate pair, which no tokenizer and no HTTP body takes, becomes U+FFFD.
     """
+    text = _LONE_SURROGATE.sub("\ufffd", text)
     return _SPECIAL.sub(lambda found: found.group(0)[0] + _ZERO_WIDTH_BREAK + found.group(0)[1:], text)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from annotation.server import Credentials, LabelStudioServer, new_credentials
 
+SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "questions.jsonl"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -31,12 +32,13 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=500,
+        vocab_size=1200,
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     texts = ['{"context": "", "options": ["", ""], "answer": 0}', "Answer: yes Answer: no"] * 5
+    texts += SAMPLE.read_text("utf-8").splitlines()  # a few hundred words, so that prompts are not spelt out
     tokenizer.train_from_iterator(texts, trainer)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|im_end|>", unk_token="<|endoftext|>"

@@ -9,7 +9,6 @@ import math
 import os
 import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -80,13 +79,14 @@ class OpenAIBackend:
         settings: OpenAISettings,
         *,
         api_key: SecretStr | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.model = settings.model
         self._settings = settings
         self._key = api_key
-        self._sleep = sleep
+        self._given_up = threading.Event()
+        self._sleep = sleep or self._given_up.wait
         self._rng = rng or random.Random()  # noqa: S311  (spreads retries, no secret)
         self._lock = threading.Lock()
         self._declined: frozenset[str] = frozenset()
@@ -124,6 +124,7 @@ class OpenAIBackend:
         Raises:
             BackendError: the key or address is refused, or nobody answers there.
         """
+        self._given_up.clear()
         pending = iter(requests)
         running: deque[Future[Reply]] = deque()
         pool = ThreadPoolExecutor(self._settings.concurrency, thread_name_prefix="openai")
@@ -135,6 +136,7 @@ class OpenAIBackend:
                 for request in islice(pending, 1):
                     running.append(pool.submit(self._reply, request, sampling))
         finally:
+            self._given_up.set()  # ends the waits between attempts, where the caller stops early
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _reply(self, request: GenerationRequest, sampling: Sampling) -> Reply:
@@ -154,6 +156,8 @@ class OpenAIBackend:
                 wait_s = self._wait_s(attempt, again.wait_s)
                 logger.info("request %s: %s; again in %.1f s", request.request_id, reason, wait_s)
                 self._sleep(wait_s)
+                if self._given_up.is_set():
+                    break
         detail = f"no usable answer after {self._settings.attempts} attempts: {reason}"
         return Reply(request.request_id, "", "error", detail, 0, 0)
 

@@ -22,8 +22,14 @@ def reply_schema(request: GenerationRequest, max_new_tokens: int) -> dict[str, A
     return _bounded(options, max_new_tokens)
 
 
-def reply_schema_json(request: GenerationRequest, max_new_tokens: int) -> str:
-    return json.dumps(reply_schema(request, max_new_tokens))
+def grammar_schema_json(request: GenerationRequest, max_new_tokens: int) -> str:
+    """The same for llguidance, which also holds texts to begin with something: the strict parser refuses blank ones.
+
+    Not every server takes a pattern beside a length, so only this decoder gets it.
+    """
+    schema = reply_schema(request, max_new_tokens)
+    schema["properties"]["context"]["pattern"] = schema["properties"]["options"]["items"]["pattern"] = r"^\S"
+    return json.dumps(schema)
 
 
 def _bounded(options: int, max_new_tokens: int) -> dict[str, Any]:

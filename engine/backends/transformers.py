@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from data.errors import ModelError
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 from engine.backends.protocol import GenerationRequest, Reply, Sampling
-from engine.backends.reply_schema import reply_schema_json
+from engine.backends.reply_schema import grammar_schema_json
 from engine.embedded import model_folder
 from engine.model_safety import folder_fingerprint, refuse_unsafe_folder
 from engine.prompts import request_messages
@@ -188,13 +188,19 @@ class TransformersBackend:
             return None
         from llguidance import LLMatcher
 
-        # The spaces of json.dumps, as the prompt's demonstration has them; free white space lets a small model idle.
-        layout: JsonCompileOptions = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        layout: JsonCompileOptions = {
+            # the spaces of json.dumps, as the prompt's demonstration has them; free white space lets a small model idle
+            "whitespace_flexible": False,
+            "item_separator": ", ",
+            "key_separator": ": ",
+            # without \u, \b and \f, which spell characters that are no text
+            "json_allowed_escapes": 'nrt"\\',
+        }
         return [
             LLMatcher(
                 self._grammar_tokenizer,
                 LLMatcher.grammar_from_json_schema(
-                    reply_schema_json(request, sampling.max_new_tokens), overrides=layout
+                    grammar_schema_json(request, sampling.max_new_tokens), overrides=layout
                 ),
             )
             for request in requests
