@@ -9,6 +9,7 @@ A model comes in whole or not at all. Refuses to hand out a folder whose files a
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ Alias = Literal["champion", "challenger", "previous"]
 
 MANIFEST: Final = "manifest.json"
 _ID_HEX_DIGITS: Final = 16
+_MODEL_ID: Final = re.compile(f"[0-9a-f]{{{_ID_HEX_DIGITS}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def register(
         files = {file.relative_to(source).as_posix(): _sha256(file) for file in _files(source)}
         if not files:
             raise ModelError(f"registering {source}: the folder is empty; train again")
-        model_id = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:_ID_HEX_DIGITS]
+        model_id = _model_id(files)
         goal = models / role / model_id
         if not goal.exists():
             goal.parent.mkdir(parents=True, exist_ok=True)
@@ -66,21 +68,41 @@ def register(
 
 
 def read_model(models: Path, role: ModelRole, model_id: str) -> RegisteredModel:
-    """Raises NotFoundError, or ModelError when the manifest is damaged."""
+    """What the manifest says; the files themselves are not looked at.
+
+    Raises:
+        NotFoundError: no such model.
+        ModelError: the manifest is damaged, or speaks of another model.
+    """
+    unknown = f"no {role} {model_id!r} in {models}; `sagedesk model list` shows all"
+    if _MODEL_ID.fullmatch(model_id) is None:
+        raise NotFoundError(unknown)
     folder = models / role / model_id
     try:
         content = json.loads((folder / MANIFEST).read_text("utf-8"))
-        return RegisteredModel(
-            content["model_id"], role, content["kind"], content["version"], folder, content["files"], content["origin"]
+        named = (content["model_id"], content["role"], _model_id(content["files"]))
+        model = RegisteredModel(
+            model_id, role, content["kind"], content["version"], folder, content["files"], content["origin"]
         )
     except FileNotFoundError as exc:
-        raise NotFoundError(f"no {role} {model_id!r} in {models}; `sagedesk model list` shows all") from exc
+        raise NotFoundError(unknown) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise ModelError(f"{folder / MANIFEST} is damaged ({exc}); train again") from exc
+    if named != (model_id, role, model_id):
+        raise ModelError(f"{folder / MANIFEST} speaks of another model; train again")
+    return model
+
+
+def open_model(models: Path, role: ModelRole, model_id: str) -> RegisteredModel:
+    """A model that may be loaded. Raises NotFoundError, or ModelError when it is not what was registered."""
+    return verified(read_model(models, role, model_id))
 
 
 def verified(model: RegisteredModel) -> RegisteredModel:
-    """The model, its files hashed again. Raises ModelError naming the first file that differs."""
+    """The model, its files hashed again. Raises ModelError naming the first file that differs or does not belong."""
+    for file in _files(model.folder):
+        if (name := file.relative_to(model.folder).as_posix()) not in model.files:
+            raise ModelError(f"{model.role} {model.model_id}: {name} was not registered with it; remove it")
     for name, digest in model.files.items():
         file = model.folder / name
         if not file.is_file() or _sha256(file) != digest:
@@ -127,7 +149,7 @@ def promote(models: Path, role: ModelRole, model_id: str) -> None:
     Raises:
         NotFoundError, ModelError: it is not there, or not what was registered.
     """
-    verified(read_model(models, role, model_id))
+    open_model(models, role, model_id)
     before = aliased(models, role, "champion")
     if before is not None and before.model_id != model_id:
         set_alias(models, role, "previous", before.model_id)
@@ -146,6 +168,10 @@ def _copy_whole(source: Path, goal: Path, manifest: Mapping[str, object]) -> Non
         made.rename(goal)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _model_id(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(dict(files), sort_keys=True).encode()).hexdigest()[:_ID_HEX_DIGITS]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from data.errors import ModelError, NotFoundError
-from training.registry import RegisteredModel, aliased, all_models, promote, register, set_alias, verified
+from training.registry import (
+    RegisteredModel,
+    aliased,
+    all_models,
+    open_model,
+    promote,
+    read_model,
+    register,
+    set_alias,
+    verified,
+)
 
 
 def made(tmp_path: Path, text: str) -> Path:
@@ -85,3 +95,40 @@ def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match="empty"):
         register(tmp_path / "models", empty, role="verifier", kind="feature", version="v", origin={})
+
+
+def test_a_file_that_was_put_beside_a_model_keeps_it_from_being_opened(tmp_path: Path) -> None:
+    model = registered(tmp_path, "one")
+    (model.folder / "extra.pkl").write_bytes(b"not ours")
+
+    with pytest.raises(ModelError, match=r"extra\.pkl was not registered"):
+        open_model(tmp_path / "models", "verifier", model.model_id)
+
+
+def test_a_manifest_that_was_exchanged_is_refused(tmp_path: Path) -> None:
+    first, second = registered(tmp_path, "one"), registered(tmp_path, "two")
+    (first.folder / "manifest.json").write_bytes((second.folder / "manifest.json").read_bytes())
+
+    with pytest.raises(ModelError, match="another model"):
+        read_model(tmp_path / "models", "verifier", first.model_id)
+
+
+@pytest.mark.parametrize("model_id", ["../verifier", "..", "", "champion", "0123"])
+def test_what_is_no_id_names_no_model(tmp_path: Path, model_id: str) -> None:
+    promote(tmp_path / "models", "verifier", registered(tmp_path, "one").model_id)
+
+    with pytest.raises(NotFoundError, match="model list"):
+        open_model(tmp_path / "models", "verifier", model_id)
+
+
+def test_a_full_disk_while_registering_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    source = made(tmp_path, "one")
+    monkeypatch.setattr("os.fsync", no_room)
+
+    with pytest.raises(ModelError, match="No space left"):
+        register(tmp_path / "models", source, role="verifier", kind="feature", version="v", origin={})
+
+    assert list((tmp_path / "models" / "verifier").iterdir()) == []

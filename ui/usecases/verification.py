@@ -9,6 +9,7 @@ from data.store import Connection
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.questions import QuestionTable
 from data.tables.variants import VariantTable
+from training.registry import verified
 from ui.jobs import Submission
 from ui.settings import Settings
 from ui.usecases.context import Actor, Desk, audit, require_lead
@@ -80,13 +81,17 @@ def verification_submission(
     model: str | None = None,
     then_queue: bool = True,
 ) -> Submission:
-    """The run that judges these variants, with their questions and contract checks along."""
+    """The run that judges these variants, with their questions and contract checks along.
+
+    Raises:
+        ModelError: the champion's files are not what was registered.
+    """
     variants = VariantTable(connection).arrow(ids=variant_ids)
     questions = QuestionTable(connection).arrow(ids=variants["question_id"].unique().to_pylist())
     checks = ContractCheckTable(connection).arrow(variant_ids)
     if verifier == "feature":
         champion = champion_verifier(settings)
-        named = None if champion is None else str(champion.folder)
+        named = None if champion is None else str(verified(champion).folder)
     else:
         named = model or settings.model
     return Submission(
