@@ -1,17 +1,21 @@
 """Questions and their variants as a person browses them. Reads only.
 
-A verdict on a blind item is not part of any answer until the person who asks has labelled the item.
+A verdict on a blind item is not part of any answer until the person who asks has labelled the item; what others
+said of an item is shown to annotators only after their own answer.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 
 from data.arrow import contract_checks_from
 from data.errors import InputError
 from data.records import (
     VARIANT_TYPE_KEYS,
+    Annotation,
     ContractCheck,
+    Decision,
     Question,
     QuestionId,
     RunId,
@@ -21,7 +25,10 @@ from data.records import (
     Verdict,
 )
 from data.store import Connection
+from data.tables.annotations import AnnotationTable
 from data.tables.contract_checks import ContractCheckTable
+from data.tables.decisions import DecisionTable
+from data.tables.outbox import OutboxTable
 from data.tables.questions import QuestionTable
 from data.tables.queue import QueueTable
 from data.tables.variants import VariantTable
@@ -51,10 +58,18 @@ class QuestionPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """What a person says of a variant now. `synced_at` is None until Label Studio has it."""
+
+    annotation: Annotation
+    synced_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class VariantDetail:
     """A variant with all that is known of it. `verdicts` is empty while the item is `is_blind` to who asks.
 
-    `passes_contract` is None where the contract was never checked.
+    `passes_contract` is None where the contract was never checked. `labels` are those that stand: no deleted ones.
     """
 
     variant: Variant
@@ -63,6 +78,8 @@ class VariantDetail:
     passes_contract: bool | None
     verdicts: tuple[Verdict, ...]
     is_blind: bool
+    labels: tuple[Label, ...]
+    decision: Decision | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +156,8 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
         checks.setdefault(check.variant_id, []).append(check)
     # The command line is where engineers measure; it labels nothing.
     blind = frozenset[VariantId]() if actor == OPERATOR else QueueTable(connection).blind_to(ids, actor.name)
+    labels = _labels(connection, actor, ids)
+    decisions = DecisionTable(connection).by_ids(ids)
     return tuple(
         VariantDetail(
             variant,
@@ -147,9 +166,22 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
             all(check.holds for check in of_it if check.is_required) if of_it else None,
             () if variant.variant_id in blind else tuple(verdicts.get(variant.variant_id, ())),
             is_blind=variant.variant_id in blind,
+            labels=labels.get(variant.variant_id, ()),
+            decision=decisions.get(variant.variant_id) if variant.variant_id in labels else None,
         )
         for variant in variants
     )
+
+
+def _labels(connection: Connection, actor: Actor, ids: Sequence[VariantId]) -> dict[VariantId, tuple[Label, ...]]:
+    """Of the variants on which there are labels that `actor` may see."""
+    outbox = OutboxTable(connection)
+    shown = {}
+    for variant_id, annotations in AnnotationTable(connection).current_of_variants(ids).items():
+        standing = [annotation for annotation in annotations if not annotation.is_deleted]
+        if standing and (actor.role == "lead" or any(one.annotator == actor.name for one in standing)):
+            shown[variant_id] = tuple(Label(one, outbox.synced_at(one.annotation_id, one.revision)) for one in standing)
+    return shown
 
 
 def _bounds(offset: int, limit: int) -> tuple[int, int]:

@@ -4,11 +4,12 @@ from html import escape
 
 import streamlit as st
 
+from data.dimensions import DIMENSIONS
 from data.records import QuestionId
 from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import questions
 from ui.usecases.context import Actor, Desk
-from ui.usecases.questions import VariantDetail
+from ui.usecases.questions import Label, VariantDetail
 from ui.widgets.item import checks_html, option_list
 from ui.widgets.page import empty
 from ui.widgets.texts import block, literal
@@ -45,8 +46,43 @@ def _variant_html(detail: VariantDetail) -> str:
         f'<details class="sd-card"><summary class="sd-line"><b>{escape(VARIANT_TYPES[variant.variant_type].name)}</b>'
         f'{passes}{_verdicts_html(detail)}{control}<span class="sd-push sd-faint">{literal(made)}</span></summary>'
         f"{block(variant.context)}{option_list(variant.options, variant.answer_index)}{checks_html(detail.checks)}"
+        f"{_labels_html(detail)}"
         f'<p class="sd-faint">{literal(variant.variant_id)}</p></details>'
     )
+
+
+def _labels_html(detail: VariantDetail) -> str:
+    """What people said, one line each, and what follows from it."""
+    if not detail.labels:
+        return ""
+    lines = [_label_line(label) for label in detail.labels]
+    outcome = detail.decision.outcome if detail.decision else "undecided"
+    tone = {"accepted": "sd-good", "rejected": "sd-bad"}.get(outcome, "sd-wait")
+    return f'<p class="sd-line"><b>Labels</b><span class="{tone}">{outcome}</span></p>' + "".join(lines)
+
+
+def _label_line(label: Label) -> str:
+    said = label.annotation
+    if said.is_skipped:
+        answers = '<span class="sd-faint">skipped</span>'
+    else:
+        answers = "".join(_answer_html(dimension.key, said.answers.of(dimension.key)) for dimension in DIMENSIONS)
+    place = "console" if said.origin == "console" else "Label Studio"
+    marks = [f"{said.updated_at:%Y-%m-%d %H:%M}", f"in {place}", "blind" if said.is_blind else "assisted"]
+    marks.append("synced" if label.synced_at or said.origin == "label_studio" else "not synced yet")
+    if said.updated_by != said.annotator:
+        marks.append(f"changed by {said.updated_by}")
+    comment = f"<span>{literal(said.comment)}</span>" if said.comment else ""
+    return (
+        f'<p class="sd-line"><span>{literal(said.annotator)}</span>{answers}'
+        f'<span class="sd-faint">{literal(" · ".join(marks))}</span>{comment}</p>'
+    )
+
+
+def _answer_html(dimension: str, answer: bool | None) -> str:
+    if answer is None:
+        return f'<span class="sd-faint">◌ {dimension}</span>'
+    return f'<span class="{"sd-good" if answer else "sd-bad"}">{"✓" if answer else "✕"} {dimension}</span>'
 
 
 def _verdicts_html(detail: VariantDetail) -> str:
