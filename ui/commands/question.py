@@ -92,7 +92,14 @@ def list_(
     emit_table(
         ("question", "benchmark", "key", "context", "options", "answer"),
         [
-            (it.question_id, it.benchmark, it.source_key, it.context, len(it.options), _answer(it.answer_index))
+            (
+                it.question_id,
+                it.benchmark,
+                it.source_key,
+                it.context,
+                len(it.options),
+                it.final_answer or _answer(it.answer_index),
+            )
             for it in page.items
         ],
         empty="no question matches; `sagedesk question import FILE` brings some in",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -10,21 +11,22 @@ from data.arrow import questions_from
 from data.errors import InputError, NotFoundError
 from data.records import VARIANT_TYPE_KEYS, QuestionId, Run, VariantTypeKey
 from data.tables.questions import QuestionTable
-from engine.prompts import generation_messages
-from engine.variant_types.table import VARIANT_TYPES
+from engine.backends.openai_http import cost_estimate
+from engine.backends.protocol import Sampling
+from engine.generate import generation_requests
 from ui.jobs import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 
-BackendName = Literal["rules", "transformers", "openai"]
+BackendName = Literal["rules", "transformers", "openai", "vllm"]
 BACKENDS: Final[tuple[BackendName, ...]] = get_args(BackendName)
 MAX_PER_QUESTION: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a generation would come to. Token counts are rough (four characters a token) and 0 for `rules`.
+    """What a generation would come to. Token counts are 0 for `rules`, else rough; `generated_tokens` is a bound.
 
-    `cost` is in the currency of the prices given, None without them.
+    `cost` is a bound too, in the currency of the prices given, None without them.
     """
 
     questions: int
@@ -55,15 +57,22 @@ def estimate(
     """
     _check(backend, types, per_question)
     questions = _questions(desk, benchmark, question_ids, limit)
-    requests = questions.num_rows * len(types) * per_question
     if backend == "rules":
-        return Estimate(questions.num_rows, requests, 0, 0, None)
-    prompt_tokens = per_question * sum(_prompt_tokens(questions, variant_type) for variant_type in types)
-    generated_tokens = requests * max_new_tokens
-    cost = None
-    if prompt_price_per_million is not None and generated_price_per_million is not None:
-        cost = (prompt_tokens * prompt_price_per_million + generated_tokens * generated_price_per_million) / 1e6
-    return Estimate(questions.num_rows, requests, prompt_tokens, generated_tokens, cost)
+        return Estimate(questions.num_rows, questions.num_rows * len(types) * per_question, 0, 0, None)
+    is_priced = prompt_price_per_million is not None and generated_price_per_million is not None
+    found = cost_estimate(
+        generation_requests(list(questions_from(questions)), types, per_question=per_question, seed=0),
+        Sampling(max_new_tokens=max_new_tokens),
+        price_in=prompt_price_per_million or 0.0,
+        price_out=generated_price_per_million or 0.0,
+    )
+    return Estimate(
+        questions.num_rows,
+        found.requests,
+        found.prompt_tokens_estimate,
+        found.generated_tokens_at_most,
+        found.cost_at_most if is_priced else None,
+    )
 
 
 def start_generation(
@@ -96,15 +105,18 @@ def start_generation(
     _check(backend, types, per_question)
     if not 0 <= temperature <= 2 or not 0 < top_p <= 1 or not 1 <= max_new_tokens <= 8192:
         raise InputError("use a temperature from 0 to 2, a top-p over 0 up to 1, and 1 to 8192 new tokens")
-    if backend == "openai" and not desk.settings.openai_base_url:
+    base_url = desk.settings.openai_base_url
+    if backend == "openai" and not base_url:
         raise InputError("backend openai: set SAGEDESK_OPENAI_BASE_URL to an OpenAI-compatible address and restart")
+    if backend == "openai" and "@" in urlsplit(base_url or "").netloc:
+        raise InputError("SAGEDESK_OPENAI_BASE_URL holds a password; put it into SAGEDESK_OPENAI_API_KEY instead")
     if backend == "openai" and not (model or desk.settings.model):
         raise InputError("backend openai: name the model")
     questions = _questions(desk, benchmark, question_ids, limit)
     named_model = model or desk.settings.model
     backend_settings: dict[str, object] = {} if named_model is None else {"model": named_model}
     if backend == "openai":
-        backend_settings["base_url"] = desk.settings.openai_base_url
+        backend_settings["base_url"] = base_url
     settings: dict[str, object] = {
         "backend": backend,
         "types": list(types),
@@ -138,10 +150,3 @@ def _questions(
         of = f" of benchmark {benchmark!r}" if benchmark else ""
         raise NotFoundError(f"no answered question{of} to generate from; import some, or see `sagedesk question list`")
     return found
-
-
-def _prompt_tokens(questions: pa.Table, variant_type: VariantTypeKey) -> int:
-    return sum(
-        sum(len(message["content"]) for message in generation_messages(question, VARIANT_TYPES[variant_type])) // 4
-        for question in questions_from(questions)
-    )

@@ -17,6 +17,7 @@ _WHAT: dict[BackendName, str] = {
     "rules": "rules: instant, no model; only the types that a program can make honestly",
     "transformers": "transformers: a language model on this machine, all seven types",
     "openai": "openai: any OpenAI-compatible address, all seven types",
+    "vllm": "vllm: a language model on a GPU, in the worker environment (SAGEDESK_WORKER_PYTHON), all seven types",
 }
 
 
