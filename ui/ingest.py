@@ -18,11 +18,11 @@ from data.tables.questions import QuestionTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
-from ui.jobs import Ingest, Ingested, Submission
+from ui.jobs import Ingest, Ingested
 from ui.settings import Settings
-from ui.usecases.models import ingest_model
+from ui.usecases.models import champion_verifier, ingest_model
 from ui.usecases.review import BLIND_SHARE_POLICY
-from ui.usecases.verification import verification_submission
+from ui.usecases.verification import NO_VERIFIER, verification_submission
 
 QUEUE_SEED_POLICY: Final = "queue_seed"
 
@@ -52,11 +52,18 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         variants = list(variants_from(folder.read_output("variants")))
         counts = VariantTable(connection).upsert(variants)
         ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
-        follow_up: Submission | None = None
-        if run.settings.get("then_verify") and variants:
-            ids = [variant.variant_id for variant in variants]
-            follow_up = verification_submission(connection, settings, verifier="feature", variant_ids=ids)
-        return Ingested({"variants": {"new": counts.new, "same": counts.same}}, follow_up)
+        told: dict[str, object] = {"variants": {"new": counts.new, "same": counts.same}}
+        if not run.settings.get("then_verify") or not variants:
+            return Ingested(told)
+        champion = champion_verifier(settings)
+        if champion is None:
+            return Ingested({**told, "not_verified": NO_VERIFIER})
+        made = [variant.variant_id for variant in variants]
+        rows = VariantTable(connection).arrow(ids=made, unverified_by=champion.version)
+        unverified = [VariantId(one) for one in rows["variant_id"].to_pylist()]
+        if not unverified:
+            return Ingested(told)
+        return Ingested(told, verification_submission(connection, settings, verifier="feature", variant_ids=unverified))
 
     def verified(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
         verdicts = list(verdicts_from(folder.read_output("verdicts")))

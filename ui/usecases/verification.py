@@ -17,6 +17,7 @@ from ui.usecases.models import champion_verifier
 
 Scope = Literal["unverified", "all"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+NO_VERIFIER: Final = "no verifier is trained yet; `sagedesk model train` trains the first from the sample labels"
 VERIFIERS: Final[tuple[VerdictMethod, ...]] = get_args(VerdictMethod)
 
 
@@ -47,9 +48,7 @@ def start_verification(
         raise InputError(f"use a verifier of {', '.join(VERIFIERS)} and a scope of {', '.join(SCOPES)}")
     champion = champion_verifier(desk.settings) if verifier == "feature" else None
     if verifier == "feature" and champion is None:
-        raise NotFoundError(
-            "no verifier is trained yet; `sagedesk model train` trains the first from the sample labels"
-        )
+        raise NotFoundError(NO_VERIFIER)
     with desk.store.read() as connection:
         ids = VariantTable(connection).arrow(
             ids=variant_ids,
