@@ -10,6 +10,7 @@ from ui.usecases.context import Actor, Desk
 from ui.views.import_questions import import_questions
 from ui.views.question_detail import question_detail
 from ui.widgets.page import empty, head, told
+from ui.widgets.row_list import Row, row_list
 
 _PAGE_ROWS: Final = 50
 _SHOWN_CHARACTERS: Final = 220
@@ -20,7 +21,6 @@ def render(desk: Desk, actor: Actor) -> None:
     if asked is not None:
         if st.button("← Back to the list", key="question_back"):
             del st.query_params["question"]
-            st.session_state.pop("questions_list", None)
             st.rerun()
         with told():
             question_detail(desk, actor, QuestionId(asked))
@@ -69,26 +69,29 @@ def _browse(desk: Desk, actor: Actor) -> None:
 
 
 def _list(items: tuple[Question, ...]) -> None:
-    picked = st.dataframe(
-        {
-            "question": [_short(question.context) for question in items],
-            "options": [len(question.options) for question in items],
-            "subject": [question.subject for question in items],
-            "benchmark": [question.benchmark for question in items],
-            "key in the source": [question.source_key for question in items],
-        },
-        column_config={"question": st.column_config.TextColumn(width="large")},
-        hide_index=True,
-        width="stretch",
-        height=min(640, 38 + 35 * len(items)),
-        on_select="rerun",
-        selection_mode="single-row",
+    row_list(
+        ["question", "options", "subject", "benchmark", "key in the source"],
+        [
+            Row(
+                question.question_id,
+                [
+                    _short(question.context),
+                    str(len(question.options)),
+                    _short(question.subject),
+                    question.benchmark,
+                    _short(question.source_key),
+                ],
+            )
+            for question in items
+        ],
         key="questions_list",
+        on_open=_open,
+        numbers=[1],
     )
-    rows = picked.selection.rows
-    if rows and rows[0] < len(items):
-        st.query_params["question"] = items[rows[0]].question_id
-        st.rerun()
+
+
+def _open(question_id: str) -> None:
+    st.query_params["question"] = question_id
 
 
 def _short(text: str) -> str:

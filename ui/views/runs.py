@@ -9,6 +9,7 @@ from ui.usecases import runs
 from ui.usecases.context import Actor, Desk
 from ui.views.run_detail import run_detail
 from ui.widgets.page import day_and_time, empty, head, told
+from ui.widgets.row_list import Row, row_list
 
 _EVERY_KIND: Final = "every kind"
 _LIST_ROWS: Final = 100
@@ -26,34 +27,40 @@ def render(desk: Desk, actor: Actor) -> None:
         if not shown:
             empty("No runs", "Importing, generating and verifying each make one; they show here while they work.")
             return
-        run_id = _choose(shown)
-        if run_id is not None:
-            run_detail(desk, actor, run_id)
+        asked = st.query_params.get("run")
+        run_id = asked if asked is not None else shown[0].run_id
+        _list(shown, run_id)
+        run_detail(desk, actor, run_id)
 
 
-def _choose(shown: list[Run]) -> str | None:
-    """A list to pick from; the choice lives in the address."""
-    picked = st.dataframe(
-        {
-            "run": [run.run_id for run in shown],
-            "kind": [run.kind for run in shown],
-            "state": [run.state for run in shown],
-            "done": [_share(run) for run in shown],
-            "by": [run.submitted_by for run in shown],
-            "queued": [day_and_time(run.created_at) for run in shown],
-            "message": [run.message for run in shown],
-        },
-        hide_index=True,
-        width="stretch",
-        height=min(320, 38 + 35 * len(shown)),
-        on_select="rerun",
-        selection_mode="single-row",
-        key="runs_list",
-    )
-    rows = picked.selection.rows
-    if rows and rows[0] < len(shown):
-        st.query_params["run"] = shown[rows[0]].run_id
-    return st.query_params.get("run") or shown[0].run_id
+def _list(shown: list[Run], chosen: str) -> None:
+    with st.container(key="runs_list_box"):
+        row_list(
+            ["message", "kind", "state", "done", "by", "queued", "run"],
+            [
+                Row(
+                    run.run_id,
+                    [
+                        run.message,
+                        run.kind,
+                        run.state,
+                        _share(run),
+                        run.submitted_by,
+                        day_and_time(run.created_at),
+                        run.run_id,
+                    ],
+                )
+                for run in shown
+            ],
+            key="runs_list",
+            on_open=_open,
+            chosen=chosen,
+            numbers=[3],
+        )
+
+
+def _open(run_id: str) -> None:
+    st.query_params["run"] = run_id
 
 
 def _share(run: Run) -> str:

@@ -134,6 +134,8 @@ class Panel {
   }
 
   act(what) {
+    // What is pressed between an action and the next item would answer an item that nobody has seen.
+    if (this.busy && (what in ANSWER_KEYS || what === "all" || what === "flag")) return undefined;
     if (what in ANSWER_KEYS) {
       const [field, answer] = ANSWER_KEYS[what];
       this.form[field] = answer;
