@@ -46,6 +46,7 @@ class Encoder:
         refuse_unsafe_folder(folder)
         try:
             import torch
+            from safetensors import SafetensorError
             from transformers import AutoModel, AutoTokenizer
         except ImportError as exc:
             raise ModelError(f"opening encoder {folder}: {exc.name} is not installed; install sagedesk[ml]") from exc
@@ -55,7 +56,7 @@ class Encoder:
             model = AutoModel.from_pretrained(
                 str(folder), local_files_only=True, dtype=torch.float32, use_safetensors=True
             )
-        except (OSError, ValueError, RuntimeError, KeyError) as exc:
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as exc:
             reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
             raise ModelError(f"encoder folder {folder} does not load ({reason}); fetch the model again") from exc
         model.eval()

@@ -32,7 +32,7 @@ _CHECKS: Final = (
     *("context_similarity", "context_restated", "negation_present", "original_answer_among_others"),
     *("answer_is_another", "asks_for_order", "sentences_numbered", "options_are_orders", "story_kept"),
     *("answer_restores_order", "shown_order_is_not_answer", "answer_moved", "edit_small", "asks_for_context"),
-    *("original_context_is_answer", "one_original_context", "answer_not_longest"),
+    *("original_context_is_answer", "one_original_context", "answer_not_longest", "context_in_other_words"),
 )
 CONTRACT_NAMES: Final = (
     *(f"check_{name}" for name in _CHECKS),
