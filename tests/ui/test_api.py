@@ -42,7 +42,7 @@ def test_health_needs_no_token(served: str) -> None:
         ("call/run.show", {"run_id": "r_1"}, 404, "r_1"),
         ("call/run.show", [], 400, "must be a JSON object"),
         ("jobs", {"kind": "mischief"}, 400, "one of import"),
-        ("jobs", {"kind": "verify"}, 404, "no variant"),
+        ("jobs", {"kind": "verify"}, 404, "no verifier"),
         ("jobs/r_1/resume", {}, 404, "r_1"),
     ],
 )

@@ -1,18 +1,22 @@
 """Secrets, logging and the environment of jobs."""
 
+import json
 import logging
 import os
 import stat
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pydantic import SecretStr
 
 from data.errors import SetupError, StoreBusyError
-from ui.settings import Settings
-from ui.usecases.context import OPERATOR, Desk
+from ui.settings import Settings, read_settings
+from ui.usecases.context import OPERATOR
 from ui.usecases.generation import start_generation
-from ui.wiring import code_version, configure_logging, job_environment, open_desk, read_or_make_secrets
+from ui.wiring import close_desk, code_version, configure_logging, job_environment, open_desk, read_or_make_secrets
 
 
 def test_secrets_are_made_once_and_only_their_owner_can_read_them(settings: Settings) -> None:
@@ -83,20 +87,43 @@ def test_a_job_gets_no_label_studio_key_and_a_bounded_number_of_threads() -> Non
     assert int(environment["OMP_NUM_THREADS"]) <= max(1, (os.cpu_count() or 2) // 2)
 
 
+class _Echo(BaseHTTPRequestHandler):
+    """An endpoint that refuses, and repeats the key in its refusal."""
+
+    heard: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.heard.append(self.headers["Authorization"])
+        body = json.dumps({"error": {"message": f"bad key: {self.headers['Authorization']}"}}).encode()
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        pass
+
+
 @pytest.mark.usefixtures("stocked")
-def test_a_run_folder_holds_no_secret(desk: Desk) -> None:
+def test_a_run_folder_holds_no_secret(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-for-the-endpoint"
-    settings = desk.settings.model_copy(
-        update={"openai_base_url": "http://127.0.0.1:9", "openai_api_key": SecretStr(key), "model": "some-model"}
-    )
-    asking = Desk(settings, desk.store, desk.supervisor, None, desk.now)
+    endpoint = HTTPServer(("127.0.0.1", 0), _Echo)
+    threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+    monkeypatch.setenv("SAGEDESK_OPENAI_API_KEY", key)
+    monkeypatch.setenv("SAGEDESK_OPENAI_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
+    desk = open_desk(read_settings(), with_label_studio=False)
 
-    run = start_generation(asking, OPERATOR, backend="openai", types=["causal"], limit=1)
-    desk.supervisor.wait(run.run_id, timeout_s=60)
+    run = start_generation(desk, OPERATOR, backend="openai", types=["causal"], limit=1, model="some-model")
+    ended = desk.supervisor.wait(run.run_id, timeout_s=60)
+    close_desk(desk)
+    endpoint.shutdown()
+    endpoint.server_close()
 
-    files = [file for file in Path(run.folder).rglob("*") if file.is_file()]
-    assert Path(run.folder) / "run.json" in files
-    assert all(key.encode() not in file.read_bytes() for file in files)
+    files = [file for file in state.rglob("*") if file.is_file()]
+    assert _Echo.heard[0] == f"Bearer {key}"
+    assert ended.state == "failed"
+    assert Path(run.folder) / "log.txt" in files
+    assert [file for file in files if key.encode() in file.read_bytes()] == []
 
 
 @pytest.mark.usefixtures("desk")
