@@ -357,14 +357,8 @@ class Supervisor:
             run = self._save(replace(ended, state=result.state, message=result.error, result=dict(result.counts)))
         else:
             run = self._ingest(ended, folder, result)
-        logger.log(
-            logging.INFO if run.state in ("done", "cancelled") else logging.WARNING,
-            "run %s: %s %s %s",
-            run.run_id,
-            run.kind,
-            run.state,
-            run.message,
-        )
+        level = logging.INFO if run.state in ("done", "cancelled") else logging.WARNING
+        logger.log(level, "run %s: %s %s %s", run.run_id, run.kind, run.state, run.message)
         if self._after is None:
             return
         try:
