@@ -53,7 +53,7 @@ def pull_delta(parts: SyncParts, counts: IngestCounts, *, overlap: timedelta, pa
     number = 1
     read = read_since = 0
     while page.tasks:
-        newest = _bring_in(parts, page.tasks, counts)
+        newest = bring_in(parts, page.tasks, counts)
         read += len(page.tasks)
         read_since += len(page.tasks)
         if read_since >= page.total:
@@ -112,6 +112,20 @@ def sweep(parts: SyncParts, counts: IngestCounts) -> Mapping[str, int]:
     return report
 
 
+def bring_in(parts: SyncParts, payloads: Sequence[object], counts: IngestCounts) -> datetime | None:
+    """One page in one transaction; returns the largest stamp on it."""
+    known = _known_tasks(parts, payloads)
+    parts.people.learn(_user_ids(payloads))
+    with parts.store.write() as connection:
+        ingest = Ingest(connection, parts.origin, parts.people, parts.now(), counts)
+        newest = ingest.tasks(payloads, known)
+        cursors = SyncCursorTable(connection)
+        cursor = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
+        if newest is not None and (cursor.watermark is None or newest > cursor.watermark):
+            cursors.put(replace(cursor, watermark=newest))
+    return newest
+
+
 def _earliest(cursor: SyncCursor, begun_at: datetime, clock: datetime, overlap: timedelta) -> datetime | None:
     """Where the delta starts if the server's clock stands at `clock`; None for everything."""
     if cursor.watermark is None or cursor.last_delta_at is None:
@@ -125,20 +139,6 @@ def _earliest(cursor: SyncCursor, begun_at: datetime, clock: datetime, overlap: 
 def _cursor(parts: SyncParts) -> SyncCursor:
     with parts.store.read() as connection:
         return SyncCursorTable(connection).get(parts.origin.ls_server, parts.origin.ls_project_id)
-
-
-def _bring_in(parts: SyncParts, payloads: Sequence[object], counts: IngestCounts) -> datetime | None:
-    """One page in one transaction; returns the largest stamp on it."""
-    known = _known_tasks(parts, payloads)
-    parts.people.learn(_user_ids(payloads))
-    with parts.store.write() as connection:
-        ingest = Ingest(connection, parts.origin, parts.people, parts.now(), counts)
-        newest = ingest.tasks(payloads, known)
-        cursors = SyncCursorTable(connection)
-        cursor = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
-        if newest is not None and (cursor.watermark is None or newest > cursor.watermark):
-            cursors.put(replace(cursor, watermark=newest))
-    return newest
 
 
 def _known_tasks(parts: SyncParts, payloads: Sequence[object]) -> dict[int, KnownTask]:
@@ -205,7 +205,7 @@ def _read_again(parts: SyncParts, ls_task_ids: Sequence[int], counts: IngestCoun
         return
     payloads = [task for task in map(parts.client.get_task, ls_task_ids) if task is not None]
     if payloads:
-        _bring_in(parts, payloads, counts)
+        bring_in(parts, payloads, counts)
 
 
 def _look_into(parts: SyncParts, ls_task_ids: Sequence[int]) -> None:

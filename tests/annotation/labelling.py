@@ -39,7 +39,7 @@ class Clock:
         self.at += timedelta(seconds=seconds)
 
 
-@dataclass
+@dataclass(repr=False)
 class Bench:
     """A store with variants and the ways in which the desk changes it."""
 
