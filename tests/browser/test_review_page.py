@@ -50,9 +50,10 @@ def comment(page: Page) -> str:
 
 
 def pressed(page: Page) -> list[str]:
-    return page.eval_on_selector_all(
+    keys = page.eval_on_selector_all(
         ".sd-rows button[aria-pressed=true]", "buttons => buttons.map(button => button.dataset.do)"
     )
+    return [str(key) for key in keys]
 
 
 def test_three_items_are_labelled_by_keyboard_alone(place: Place) -> None:

@@ -15,7 +15,7 @@ from ui.views.run_detail import run_detail
 from ui.widgets.item import option_list
 from ui.widgets.page import empty, notice, table, told
 from ui.widgets.presence import still
-from ui.widgets.texts import block
+from ui.widgets.texts import block, literal
 
 _RUN: Final = "import_run"
 _UPLOADED: Final = "import_uploaded"
@@ -124,9 +124,11 @@ def _mapping(source: SourcePreview) -> Mapping[str, object] | None:
 
 def _preview(source: SourcePreview) -> None:
     with st.container(border=True):
-        st.html(f'<b dir="auto">{block(source.name)}</b> <span class="sd-faint">read as {source.format_name}</span>')
-        for note in source.notes:
-            notice(note)
+        notes = "".join(f"<li>{literal(note)}</li>" for note in source.notes)
+        st.html(
+            f'<b>{literal(source.name)}</b> <span class="sd-faint">read as {source.format_name}</span>'
+            f'<ul class="sd-faint">{notes}</ul>'
+        )
         for suspicion in source.suspicions:
             notice(suspicion, kind="warn")
         if not source.is_readable:

@@ -230,7 +230,7 @@ def _shown(verdict: Verdict | None, key: DimensionKey, item: review.ReviewItem) 
 
 
 def _short(version: str) -> str:
-    return version if len(version) <= 16 else version[:15] + "…"
+    return version if len(version) <= 22 else version[:21] + "…"
 
 
 def _form_of(item: review.ReviewItem) -> AnswerForm:

@@ -9,10 +9,11 @@ import streamlit as st
 
 from data.errors import SagedeskError
 from data.records import Run, RunState
+from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import runs
 from ui.usecases.context import Actor, Desk
 from ui.usecases.imports import refusals
-from ui.widgets.page import bars, day_and_time, notice, table, told
+from ui.widgets.page import bars, day_and_time, figures, notice, table, told
 from ui.widgets.presence import still
 from ui.widgets.texts import literal
 
@@ -26,6 +27,19 @@ _ICONS: Final[Mapping[RunState, tuple[str, str]]] = {
     "cancelled": ("■", "sd-faint"),
     "lost": ("?", "sd-bad"),
 }
+# Those counts of a run that a person asks for first, where the run has them.
+_HEADLINES: Final = (
+    "questions new",
+    "questions same",
+    "questions changed",
+    "refused",
+    "requested",
+    "made",
+    "passed",
+    "variants new",
+    "verdicts",
+    "queued",
+)
 _STAGES: Final = ("requested", "made", "passed")
 _LOSSES: Final = ("unsupported", "failed", "malformed", "duplicates")
 
@@ -79,30 +93,32 @@ def _result(desk: Desk, actor: Actor, run: Run) -> None:
     error = run.result.get("error")
     if isinstance(error, str) and error:
         notice(error, kind="error")
+    counts = dict(_flat(run.result))
+    counts.pop("error", None)
+    figures([(name, f"{counts[name]:,}") for name in _HEADLINES if isinstance(counts.get(name), int)])
     types = run.result.get("types")
     if isinstance(types, Mapping) and types:
         _yields(types)
-    rows = [[name, count] for name, count in _flat(run.result) if name != "error"]
-    if rows:
-        with st.expander("All counts", expanded=not types):
-            table(["what", "how many"], rows)
     if run.kind == "import" and run.state == "done":
         _refused(desk, actor, run)
+    if counts:
+        with st.expander("All counts"):
+            table(["what", "how many"], [[name, str(count)] for name, count in counts.items()])
 
 
 def _yields(types: Mapping[str, object]) -> None:
     st.subheader("Yield by type", anchor=False)
     of_types = [(name, counts) for name, counts in types.items() if isinstance(counts, Mapping)]
-    columns = [*_STAGES, *_LOSSES]
+    columns = [*_STAGES, *(loss for loss in _LOSSES if any(counts.get(loss) for _, counts in of_types))]
     frame = pd.DataFrame(
         {
-            "type": [name for name, _ in of_types],
+            "type": [_type_name(name) for name, _ in of_types],
             **{column: [int(counts.get(column, 0)) for _, counts in of_types] for column in columns},
         }
     )
     bars(frame, name="type", series=columns, title="candidates", key="run_yields")
     failed = [
-        [name, check, count]
+        [_type_name(name), check, count]
         for name, counts in of_types
         for check, count in sorted(dict(counts.get("failed_checks", {})).items(), key=lambda it: -it[1])
     ]
@@ -119,7 +135,8 @@ def _refused(desk: Desk, actor: Actor, run: Run) -> None:
     if found.total == 0:
         notice("No row was refused.", kind="done")
         return
-    notice(f"{found.total:,} rows were refused; the others are in.", kind="warn")
+    refused = "1 row was" if found.total == 1 else f"{found.total:,} rows were"
+    notice(f"{refused} refused; the others are in.", kind="warn")
     table(["file", "row", "why", "begins"], [[one.file, one.row, one.reason, one.text[:160]] for one in found.rows])
 
 
@@ -134,6 +151,10 @@ def _log(desk: Desk, actor: Actor, run: Run) -> None:
             st.html(f'<pre class="sd-log">{cut}{literal(log.text)}</pre>')
         elif not events:
             st.html('<p class="sd-faint">Nothing written yet.</p>')
+
+
+def _type_name(key: str) -> str:
+    return next((kind.name for kind in VARIANT_TYPES.values() if kind.key == key), key)
 
 
 def _flat(result: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:

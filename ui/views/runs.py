@@ -36,18 +36,18 @@ def render(desk: Desk, actor: Actor) -> None:
 def _list(shown: list[Run], chosen: str) -> None:
     with st.container(key="runs_list_box"):
         row_list(
-            ["message", "kind", "state", "done", "by", "queued", "run"],
+            ["kind", "state", "done", "by", "queued", "run", "message"],
             [
                 Row(
                     run.run_id,
                     [
-                        run.message,
                         run.kind,
                         run.state,
                         _share(run),
                         run.submitted_by,
                         day_and_time(run.created_at),
                         run.run_id,
+                        run.message,
                     ],
                 )
                 for run in shown
@@ -55,7 +55,7 @@ def _list(shown: list[Run], chosen: str) -> None:
             key="runs_list",
             on_open=_open,
             chosen=chosen,
-            numbers=[3],
+            numbers=[2],
         )
 
 

@@ -52,6 +52,8 @@ def told() -> Iterator[None]:
 
 def figures(pairs: Sequence[tuple[str, str]]) -> None:
     """Large numbers with a word under each."""
+    if not pairs:
+        return
     cells = "".join(
         f'<div class="sd-card"><b>{literal(value)}</b><span class="sd-faint">{literal(name)}</span></div>'
         for name, value in pairs
@@ -82,7 +84,7 @@ def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, k
         .encode(
             y=alt.Y(f"{name}:N", title=None, sort=None, axis=alt.Axis(labelLimit=220, labelFontSize=13)),
             yOffset=alt.YOffset("stage:N", sort=list(series)),
-            x=alt.X("count:Q", title=title),
+            x=alt.X("count:Q", title=title, axis=alt.Axis(format="d", tickMinStep=1)),
             color=alt.Color("stage:N", sort=list(series), title=None, legend=alt.Legend(orient="top")),
             tooltip=[name, "stage", "count"],
         )
