@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -7,9 +8,12 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 from annotation.server import Credentials, LabelStudioServer, new_credentials
 
@@ -82,7 +86,7 @@ def label_studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLa
     default = Path(__file__).parents[1] / ".venv-label-studio" / "bin" / "python"
     python = Path(os.environ.get("SAGEDESK_LABEL_STUDIO_PYTHON", default))
     if not python.exists():
-        pytest.skip(f"no Label Studio environment at {python}; `make label-studio` makes it")
+        pytest.skip(f"no Label Studio environment at {python}; `make setup` makes it")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -157,3 +161,30 @@ def endpoint() -> Iterator[Endpoint]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """An installed Chromium or Chrome, else playwright's own download; never a skip."""
+    from playwright.sync_api import Error, sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    installed = next((path for name in names if (path := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(executable_path=installed, args=CHROMIUM_FLAGS)
+        except Error as exc:
+            pytest.fail(f"no browser for the browser tests ({str(exc).splitlines()[0]}); run `make setup`")
+        yield opened
+        opened.close()

@@ -1,11 +1,11 @@
 """The run folder: the whole contract between the desk and a job, on this machine or another.
 
-    run.json        kind, settings, seeds, code version, hashes of the inputs (written by the desk, never changed)
-    inputs/*.parquet
-    events.jsonl    progress, metrics and messages, one JSON object a line, appended and flushed as they happen
-    log.txt         the job's stdout, stderr and logging
-    outputs/        what the job made; part files may stand there before the end
-    result.json     written last, by rename: its presence says that the job ended by itself
+run.json        kind, settings, seeds, code version, hashes of the inputs (written by the desk, never changed)
+inputs/*.parquet
+events.jsonl    progress, metrics and messages, one JSON object a line, appended and flushed as they happen
+log.txt         the job's stdout, stderr and logging
+outputs/        what the job made; part files may stand there before the end
+result.json     written last, by rename: its presence says that the job ended by itself
 """
 
 import hashlib
@@ -103,7 +103,7 @@ class RunFolder:
         file = self.outputs / f"{name}.parquet"
         temporary = file.with_suffix(".tmp")
         pq.write_table(table, temporary)
-        os.replace(temporary, file)
+        temporary.replace(file)
         return file
 
     def read_output(self, name: str) -> pa.Table:
@@ -150,7 +150,7 @@ def write_json(file: Path, value: object) -> None:
         json.dump(value, out, ensure_ascii=False, indent=2, sort_keys=True)
         out.flush()
         os.fsync(out.fileno())
-    os.replace(temporary, file)
+    temporary.replace(file)
 
 
 def file_sha256(file: Path) -> str:
