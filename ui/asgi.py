@@ -19,7 +19,6 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from streamlit import config as streamlit_config
 
-from annotation.loop import SyncLoop
 from data.errors import SagedeskError, SetupError
 from ui import processes, serving
 from ui.api import api_routes
@@ -27,7 +26,7 @@ from ui.desk_file import RunningDesk, remove_desk_file, write_desk_file
 from ui.login import Cookies, SessionGate, SignInThrottle
 from ui.login_routes import Door
 from ui.settings import Settings, read_settings
-from ui.wiring import close_desk, configure_logging, open_desk, read_or_make_secrets
+from ui.wiring import Background, close_desk, configure_logging, open_desk, read_or_make_secrets
 
 APP_SCRIPT: Final = Path(__file__).with_name("app.py")
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
@@ -53,10 +52,8 @@ def build_app(settings: Settings) -> st.App:
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
         desk = await run_in_threadpool(open_desk, settings, with_label_studio=True)
         serving.begin(desk, Cookies(secrets.cookie_key))
-        desk.supervisor.start()
-        loop = SyncLoop(desk.sync, settings.sync_interval_s) if desk.sync is not None else None
-        if loop is not None:
-            loop.start()
+        background = Background(desk)
+        background.start()
         pid = os.getpid()
         running = RunningDesk(desk_url(settings), api_token, pid, processes.started_at(pid) or 0.0)
         write_desk_file(settings.desk_file, running)
@@ -65,8 +62,7 @@ def build_app(settings: Settings) -> st.App:
             yield
         finally:
             remove_desk_file(settings.desk_file, pid=pid)
-            if loop is not None:
-                await run_in_threadpool(loop.stop)
+            await run_in_threadpool(background.stop)
             serving.end()
             await run_in_threadpool(close_desk, desk, end_jobs=True)
 
