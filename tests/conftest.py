@@ -163,6 +163,7 @@ def endpoint() -> Iterator[Endpoint]:
     server.server_close()
 
 
+PATIENCE_MS = 60_000
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -177,7 +178,9 @@ CHROMIUM_FLAGS = [
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """An installed Chromium or Chrome, else playwright's own download; never a skip."""
-    from playwright.sync_api import Error, sync_playwright
+    from playwright.sync_api import Error, expect, sync_playwright
+
+    expect.set_options(timeout=PATIENCE_MS)  # a busy machine draws a page in seconds
 
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     installed = next((path for name in names if (path := shutil.which(name))), None)
