@@ -49,6 +49,7 @@ def refresh_decisions(connection: Connection, variant_ids: Sequence[VariantId], 
     decisions = DecisionTable(connection)
     standing = decisions.by_ids(variant_ids)
     annotations = AnnotationTable(connection).current_of_variants(variant_ids)
+    made, withdrawn = [], []
     for variant_id in dict.fromkeys(variant_ids):
         old = standing.get(variant_id)
         if old is not None and old.basis != "annotations":
@@ -56,9 +57,11 @@ def refresh_decisions(connection: Connection, variant_ids: Sequence[VariantId], 
         new = decide(annotations.get(variant_id, ()), now)
         if new is None:
             if old is not None:
-                decisions.remove([variant_id])
+                withdrawn.append(variant_id)
         elif old is None or _said(old) != _said(new):
-            decisions.upsert(new)
+            made.append(new)
+    decisions.upsert_many(made)
+    decisions.remove(withdrawn)
 
 
 def _age(annotation: Annotation) -> tuple[datetime, str]:

@@ -12,14 +12,14 @@ from typing import Final
 
 from annotation.adjudication import refresh_decisions
 from annotation.inbound import InboundAnnotation, InboundTask, Unreadable, kept_json, task_from, task_id_of
+from annotation.ingest_batch import IngestBatch
 from annotation.people import People
 from data.ids import content_hash, label_studio_annotation_id
-from data.records import Annotation, AnnotationId, Variant
+from data.records import Annotation, AnnotationId, Variant, VariantId
 from data.store import Connection
 from data.tables.annotations import AnnotationTable
-from data.tables.label_studio_maps import AnnotationLink, AnnotationMapTable
-from data.tables.outbox import OutboxTable
-from data.tables.sync_state import InboxRow, InboxTable, QuarantineTable
+from data.tables.label_studio_maps import AnnotationLink
+from data.tables.sync_state import InboxRow, Oddity
 
 _TICK: Final = timedelta(microseconds=1)
 _UNKNOWN_GUIDELINES: Final = "unknown"
@@ -57,24 +57,18 @@ class KnownTask:
 
 
 class Ingest:
-    """One transaction's worth of tasks; `counts` adds up over the calls."""
+    """One transaction's worth: one call of one of its public methods."""
 
     def __init__(
         self, connection: Connection, origin: Origin, people: People, now: datetime, counts: IngestCounts
     ) -> None:
-        self.counts = counts
+        self._counts = counts
         self._connection = connection
         self._origin = origin
         self._people = people
         self._now = now
-        self._annotations = AnnotationTable(connection)
-        self._links = AnnotationMapTable(connection, origin.ls_server)
-        self._inbox = InboxTable(connection)
-        self._quarantine = QuarantineTable(connection)
-        self._outbox = OutboxTable(connection)
-        # Of the tasks at hand; kept up to date, because one page may hold a task more than once.
-        self._known_links: dict[int, AnnotationLink] = {}
-        self._known_hashes: dict[tuple[int, datetime], str] = {}
+        self._batch = IngestBatch(connection, origin.ls_server, now)
+        self._touched: list[VariantId] = []
 
     def tasks(self, payloads: Sequence[object], known: Mapping[int, KnownTask]) -> datetime | None:
         """Bring in whole tasks; returns the largest stamp among them.
@@ -82,10 +76,8 @@ class Ingest:
         Args:
             known: by task id; the labels of other tasks go into quarantine.
         """
-        newest: datetime | None = None
-        touched = []
-        ids = [ls_task_id for ls_task_id in map(task_id_of, payloads) if ls_task_id is not None]
-        self._look_up(self._links.of_tasks(ids))
+        read: list[tuple[InboundTask, KnownTask]] = []
+        stamps = []
         for payload in payloads:
             ls_task_id = task_id_of(payload)
             ours = None if ls_task_id is None else known.get(ls_task_id)
@@ -93,120 +85,93 @@ class Ingest:
             if isinstance(task, Unreadable):
                 self._set_aside(ls_task_id, task, payload)
                 continue
-            newest = task.updated_at if newest is None else max(newest, task.updated_at)
+            stamps.append(task.updated_at)
             if ours is None:
-                for inbound, raw in task.annotations:
-                    reason = f"task {task.ls_task_id} is none of ours, so its labels belong to no variant"
-                    odd = Unreadable(inbound.ls_annotation_id, inbound.updated_at, reason)
-                    self._set_aside(task.ls_task_id, odd, raw)
-            elif self._task(task, ours):
-                touched.append(ours.variant.variant_id)
-        refresh_decisions(self._connection, touched, self._now)
-        return newest
+                self._stranger(task)
+            else:
+                read.append((task, ours))
+        self._look_up([task.ls_task_id for task, _ in read], [each for task, _ in read for each, _ in task.annotations])
+        for task, ours in read:
+            self._task(task, ours)
+        self._flush()
+        return max(stamps, default=None)
 
     def annotation(
         self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, task: KnownTask
-    ) -> bool:
-        """Bring in one version of one annotation; True when it makes a new revision."""
-        link = self._links.find(inbound.ls_annotation_id)
-        self._look_up([] if link is None else [link])
-        is_changed = self._annotation(inbound, raw, ls_task_id, task)
-        if is_changed:
-            refresh_decisions(self._connection, [task.variant.variant_id], self._now)
-        return is_changed
+    ) -> None:
+        """Bring in one version of one annotation."""
+        self._look_up([ls_task_id], [inbound])
+        self._annotation(inbound, raw, ls_task_id, task)
+        self._flush()
 
     def confirm(self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, sent: Annotation) -> None:
         """After the read-back of `sent`: note whose it is there, and that it has arrived."""
+        self._batch.know_labels([sent.annotation_id])
         self._note(inbound, raw, ls_task_id, sent.annotation_id)
-        self._outbox.mark_done(sent.annotation_id, sent.revision, self._now)
+        self._batch.arrived(sent.annotation_id, sent.revision)
+        self._flush()
 
-    def vanish(self, link: AnnotationLink, deleted_at: datetime) -> bool:
-        """Label Studio has this annotation no more: True when that makes a tombstone."""
-        current = self._annotations.current(link.annotation_id)
-        is_changed = self._vanish(link, deleted_at)
-        if is_changed and current is not None:
-            refresh_decisions(self._connection, [current.variant_id], self._now)
-        return is_changed
+    def vanish(self, gone: Sequence[tuple[AnnotationLink, datetime]]) -> int:
+        """Label Studio has these no more, each since the stamp beside it; returns how many become tombstones."""
+        before = self._counts.tombstones
+        self._batch.know_labels(link.annotation_id for link, _ in gone)
+        for link, deleted_at in gone:
+            self._vanish(link, deleted_at)
+        self._flush()
+        return self._counts.tombstones - before
 
-    def _task(self, task: InboundTask, ours: KnownTask) -> bool:
-        self._quarantine.resolve_task(self._origin.ls_server, task.ls_task_id, self._now)
-        is_changed = False
+    def _look_up(self, ls_task_ids: Sequence[int], annotations: Sequence[InboundAnnotation | Unreadable]) -> None:
+        """Read all that deciding on these annotations takes."""
+        readable = [each for each in annotations if isinstance(each, InboundAnnotation)]
+        named = [each.provenance.annotation_id for each in readable if each.provenance is not None]
+        own = [label_studio_annotation_id(self._origin.ls_server, each.ls_annotation_id) for each in readable]
+        self._batch.know_links(ls_task_ids, named)
+        self._batch.know_labels([*named, *own, *(link.annotation_id for link in self._batch.links.values())])
+
+    def _task(self, task: InboundTask, ours: KnownTask) -> None:
+        self._batch.settle_task(task.ls_task_id)
         for inbound, raw in task.annotations:
             if isinstance(inbound, Unreadable):
                 self._odd_annotation(inbound, raw, task.ls_task_id)
             else:
-                is_changed |= self._annotation(inbound, raw, task.ls_task_id, ours)
+                self._annotation(inbound, raw, task.ls_task_id, ours)
         if len(task.ls_annotation_ids) < len(task.annotations):
-            return is_changed  # one has no readable id, so what is missing cannot be told
-        for link in list(self._known_links.values()):
+            return  # one has no readable id, so what is missing cannot be told
+        for link in list(self._batch.links.values()):
             is_missing = link.ls_task_id == task.ls_task_id and link.ls_annotation_id not in task.ls_annotation_ids
             # A page older than the annotation does not have it yet.
             if is_missing and task.updated_at >= link.ls_updated_at:
-                is_changed |= self._vanish(link, task.updated_at)
-        return is_changed
-
-    def _vanish(self, link: AnnotationLink, deleted_at: datetime) -> bool:
-        """A revision of ours that is newer than the deletion and still on its way stays; its push makes a new one."""
-        self._quarantine.resolve(self._origin.ls_server, link.ls_annotation_id, self._now)
-        current = self._annotations.current(link.annotation_id)
-        if current is not None and current.is_deleted:
-            return False
-        stamp = max(deleted_at, link.ls_updated_at)
-        is_ours_newer = current is not None and current.updated_at > stamp
-        if current is None or (is_ours_newer and self._outbox.open_revisions(link.annotation_id)):
-            self._links.remove(link.ls_annotation_id)
-            self._known_links.pop(link.ls_annotation_id, None)
-            return False
-        revision = self._annotations.next_revision(link.annotation_id)
-        self._annotations.append(
-            replace(
-                current,
-                revision=revision,
-                is_deleted=True,
-                origin="label_studio",
-                updated_at=max(stamp, current.updated_at),
-            )
-        )
-        self._outbox.mark_done(link.annotation_id, revision, self._now)
-        self._put(replace(link, ls_updated_at=stamp, synced_at=self._now))
-        self.counts.tombstones += 1
-        return True
+                self._vanish(link, task.updated_at)
 
     def _annotation(
-        self,
-        inbound: InboundAnnotation,
-        raw: Mapping[str, object],
-        ls_task_id: int,
-        task: KnownTask,
-    ) -> bool:
-        link, said = self._known_links.get(inbound.ls_annotation_id), inbound.content_hash
+        self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, task: KnownTask
+    ) -> None:
+        link, said = self._batch.links.get(inbound.ls_annotation_id), inbound.content_hash
         if link is not None and inbound.updated_at < link.ls_updated_at:
-            self.counts.late += 1
-            return False
-        if link is not None and inbound.updated_at == link.ls_updated_at:
-            known = self._known_hashes.get((inbound.ls_annotation_id, inbound.updated_at))
-            if known is None or said <= known:  # None: a tombstone stands at this stamp
-                self.counts.unchanged += 1
-                return False
-            logger.warning("annotation %s: two versions of %s, the greater hash counts", link, inbound.updated_at)
+            self._counts.late += 1
+            return
         annotation_id = link.annotation_id if link else self._identify(inbound, task.variant)
-        current = self._annotations.current(annotation_id)
-        if link is not None and inbound.updated_at == link.ls_updated_at and current is not None and current.is_deleted:
-            self.counts.unchanged += 1
-            return False
+        current = self._batch.current(annotation_id)
+        if link is not None and inbound.updated_at == link.ls_updated_at:
+            seen = self._batch.greatest_hash(inbound.ls_annotation_id, inbound.updated_at)
+            # No version seen at this stamp: a tombstone stands there.
+            if seen is None or said <= seen or (current is not None and current.is_deleted):
+                self._counts.unchanged += 1
+                return
+            logger.warning("annotation %s: two versions of %s, the greater hash counts", link, inbound.updated_at)
         self._note(inbound, raw, ls_task_id, annotation_id)
-        self._quarantine.resolve(self._origin.ls_server, inbound.ls_annotation_id, self._now)
+        self._batch.settle(inbound.ls_annotation_id)
         if inbound.is_empty:
             reason = "empty: neither answered nor skipped; ask its author"
             self._set_aside(ls_task_id, Unreadable(inbound.ls_annotation_id, inbound.updated_at, reason), raw)
         echoed = self._echoed_revision(inbound, annotation_id, current)
         if echoed is not None:
-            self._outbox.mark_done(annotation_id, echoed, self._now)
-            self.counts.unchanged += 1
-            return False
-        self._annotations.append(self._revision(inbound, annotation_id, current, ls_task_id, task))
-        self.counts.revisions += 1
-        return True
+            self._batch.arrived(annotation_id, echoed)
+            self._counts.unchanged += 1
+            return
+        self._batch.append(self._revision(inbound, annotation_id, current, ls_task_id, task))
+        self._touched.append(task.variant.variant_id)
+        self._counts.revisions += 1
 
     def _identify(self, inbound: InboundAnnotation, variant: Variant) -> AnnotationId:
         """Ours where the hidden field names a label of ours for this variant that has no other counterpart.
@@ -214,10 +179,10 @@ class Ingest:
         Copying an annotation in Label Studio copies the field too: the copy is a label of its own.
         """
         if inbound.provenance is not None:
-            ours = self._annotations.current(inbound.provenance.annotation_id)
+            ours = self._batch.current(inbound.provenance.annotation_id)
             is_same = ours is not None and ours.variant_id == variant.variant_id
-            if ours is not None and is_same and self._links.of(ours.annotation_id) is None:
-                return ours.annotation_id
+            if is_same and not self._batch.is_linked(inbound.provenance.annotation_id):
+                return inbound.provenance.annotation_id
         return label_studio_annotation_id(self._origin.ls_server, inbound.ls_annotation_id)
 
     def _echoed_revision(
@@ -231,9 +196,9 @@ class Ingest:
         provenance = inbound.provenance
         if provenance is None or provenance.annotation_id != annotation_id:
             return None
-        if provenance.revision not in self._outbox.open_revisions(annotation_id):
+        if provenance.revision not in self._batch.open_revisions(annotation_id):
             return None
-        for revision in self._annotations.revisions(annotation_id):
+        for revision in AnnotationTable(self._connection).revisions(annotation_id):
             if revision.revision == provenance.revision and revision.content_hash == inbound.content_hash:
                 return revision.revision
         return None
@@ -247,9 +212,9 @@ class Ingest:
         task: KnownTask,
     ) -> Annotation:
         updated_at = inbound.updated_at
-        if current is not None and self._outbox.open_revisions(annotation_id):
+        if current is not None and self._batch.open_revisions(annotation_id):
             # Neither side knew of the other: the newest stamp counts, both versions stay on record.
-            self.counts.conflicts += 1
+            self._counts.conflicts += 1
             logger.warning("annotation %s was changed here and in Label Studio at the same time", annotation_id)
         elif current is not None:
             # It was made on top of what we have, whatever the two clocks say.
@@ -257,7 +222,7 @@ class Ingest:
         author = self._people.account(inbound.completed_by)
         return Annotation(
             annotation_id=annotation_id,
-            revision=self._annotations.next_revision(annotation_id),
+            revision=self._batch.next_revision(annotation_id),
             variant_id=task.variant.variant_id,
             annotator=author,
             updated_by=author if inbound.updated_by is None else self._people.account(inbound.updated_by),
@@ -282,49 +247,64 @@ class Ingest:
             content_hash=inbound.content_hash,
         )
 
+    def _vanish(self, link: AnnotationLink, deleted_at: datetime) -> None:
+        """A revision of ours that is newer than the deletion and still on its way stays; its push makes a new one."""
+        self._batch.settle(link.ls_annotation_id)
+        current = self._batch.current(link.annotation_id)
+        if current is not None and current.is_deleted:
+            return
+        stamp = max(deleted_at, link.ls_updated_at)
+        is_ours_newer = current is not None and current.updated_at > stamp
+        if current is None or (is_ours_newer and self._batch.open_revisions(link.annotation_id)):
+            self._batch.unlink(link.ls_annotation_id)
+            return
+        revision = self._batch.next_revision(link.annotation_id)
+        updated_at = max(stamp, current.updated_at)
+        tombstone = replace(current, revision=revision, is_deleted=True, origin="label_studio", updated_at=updated_at)
+        self._batch.append(tombstone)
+        self._batch.arrived(link.annotation_id, revision)
+        self._batch.link(replace(link, ls_updated_at=stamp, synced_at=self._now))
+        self._touched.append(current.variant_id)
+        self._counts.tombstones += 1
+
     def _note(
         self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, annotation_id: AnnotationId
     ) -> None:
         server, ls_id, stamp = self._origin.ls_server, inbound.ls_annotation_id, inbound.updated_at
-        self._inbox.add([InboxRow(server, ls_id, stamp, inbound.content_hash, kept_json(raw))], self._now)
-        known = self._known_hashes.get((ls_id, stamp), "")
-        self._known_hashes[ls_id, stamp] = max(known, inbound.content_hash)
-        self._put(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
-
-    def _put(self, link: AnnotationLink) -> None:
-        self._links.put(link)
-        self._known_links[link.ls_annotation_id] = link
-
-    def _look_up(self, links: Sequence[AnnotationLink]) -> None:
-        self._known_links = {link.ls_annotation_id: link for link in links}
-        self._known_hashes = self._inbox.greatest_hashes(self._origin.ls_server, list(self._known_links))
+        self._batch.keep(InboxRow(server, ls_id, stamp, inbound.content_hash, kept_json(raw)))
+        self._batch.link(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
 
     def _odd_annotation(self, odd: Unreadable, raw: Mapping[str, object], ls_task_id: int) -> None:
         """Into quarantine; its stamp is noted, so that an older readable version does not come after it."""
         ls_id, stamp, server = odd.ls_annotation_id, odd.updated_at, self._origin.ls_server
         if ls_id is not None and stamp is not None:
-            link = self._known_links.get(ls_id)
+            link = self._batch.links.get(ls_id)
             if link is not None and stamp < link.ls_updated_at:
-                self.counts.late += 1
+                self._counts.late += 1
                 return
             if link is None or stamp > link.ls_updated_at:
                 annotation_id = link.annotation_id if link else label_studio_annotation_id(server, ls_id)
                 kept = kept_json(raw)
-                self._inbox.add([InboxRow(server, ls_id, stamp, content_hash(kept), kept)], self._now)
-                self._put(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
+                self._batch.know_labels([annotation_id])
+                self._batch.keep(InboxRow(server, ls_id, stamp, content_hash(kept), kept))
+                self._batch.link(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
         self._set_aside(ls_task_id, odd, raw)
+
+    def _stranger(self, task: InboundTask) -> None:
+        for each, raw in task.annotations:
+            reason = f"task {task.ls_task_id} is none of ours, so its labels belong to no variant"
+            self._set_aside(task.ls_task_id, Unreadable(each.ls_annotation_id, each.updated_at, reason), raw)
 
     def _set_aside(self, ls_task_id: int | None, odd: Unreadable, payload: object) -> None:
         kept = kept_json(payload)
-        is_new = self._quarantine.add(
-            ls_server=self._origin.ls_server,
-            ls_task_id=ls_task_id,
-            ls_annotation_id=odd.ls_annotation_id,
-            version=kept if odd.updated_at is None else odd.updated_at.isoformat(),
-            reason=odd.reason,
-            payload=kept,
-            now=self._now,
-        )
-        if is_new:
-            self.counts.quarantined += 1
-            logger.warning("task %s, annotation %s into quarantine: %s", ls_task_id, odd.ls_annotation_id, odd.reason)
+        version = kept if odd.updated_at is None else odd.updated_at.isoformat()
+        server = self._origin.ls_server
+        self._batch.set_aside(Oddity(server, ls_task_id, odd.ls_annotation_id, version, odd.reason, kept))
+
+    def _flush(self) -> None:
+        for oddity in self._batch.flush():
+            self._counts.quarantined += 1
+            logger.warning(
+                "task %s, annotation %s into quarantine: %s", oddity.ls_task_id, oddity.ls_annotation_id, oddity.reason
+            )
+        refresh_decisions(self._connection, self._touched, self._now)

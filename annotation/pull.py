@@ -89,11 +89,13 @@ def sweep(parts: SyncParts, counts: IngestCounts) -> Mapping[str, int]:
     vanished = [link for link in links if link.ls_annotation_id not in theirs]
     with parts.store.write() as connection:
         ingest = Ingest(connection, parts.origin, parts.people, parts.now(), counts)
-        gone = 0
-        for link in vanished:
-            task = there.get(link.ls_task_id)
-            # When it went with its task nobody says: then at its own last stamp, where the tombstone wins the tie.
-            gone += ingest.vanish(link, link.ls_updated_at if task is None else task.updated_at)
+        # When one went with its task nobody says: then at its own last stamp, where the tombstone wins the tie.
+        gone = ingest.vanish(
+            [
+                (link, there[link.ls_task_id].updated_at if link.ls_task_id in there else link.ls_updated_at)
+                for link in vanished
+            ]
+        )
         mapped = AnnotationMapTable(connection, parts.origin.ls_server).all()
         current = AnnotationTable(connection).current_by_ids([link.annotation_id for link in mapped])
         report = {

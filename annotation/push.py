@@ -145,8 +145,8 @@ def _import(parts: SyncParts, variants: Sequence[Variant]) -> None:
     payloads, versions = [], []
     for variant in variants:
         shown: list[Verdict] = [] if variant.variant_id in blind else verdicts.get(variant.variant_id, [])
-        definition = VARIANT_TYPES[variant.variant_type].definition
-        payloads.append(task_payload(variant, questions[variant.question_id], definition, shown))
+        kind, question = VARIANT_TYPES[variant.variant_type], questions[variant.question_id]
+        payloads.append(task_payload(variant, question, shown, type_name=kind.name, definition=kind.definition))
         prediction = prediction_payload(shown)
         versions.append(None if prediction is None else str(prediction["model_version"]))
     ls_task_ids = parts.client.import_tasks(parts.origin.ls_project_id, payloads)

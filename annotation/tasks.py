@@ -46,14 +46,16 @@ def said_hash(
     return content_hash("said", given, corrected_answer_index, corrected_text or None, comment, is_flagged, is_skipped)
 
 
-def task_payload(variant: Variant, question: Question, definition: str, verdicts: Sequence[Verdict]) -> Json:
+def task_payload(
+    variant: Variant, question: Question, verdicts: Sequence[Verdict], *, type_name: str, definition: str
+) -> Json:
     """One task of an import. Empty `verdicts` for a blind item: nothing of them may reach the browser."""
     task: Json = {
         "data": {
             "external_id": variant.variant_id,
             "original": page_text(question.context, question.options, question.answer_index),
             "variant": page_text(variant.context, variant.options, variant.answer_index),
-            "variant_type": variant.variant_type,
+            "variant_type": type_name,
             "definition": definition,
         }
     }

@@ -1,11 +1,28 @@
 """Decisions: what the team holds true of a variant; at most one each."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+import pyarrow as pa
 
 from data.records import AnnotationId, Answers, Decision, VariantId
 from data.store import Connection
+from data.tables.batches import upsert
 
-_COLUMNS = "variant_id, outcome, tc, lc, au, basis, annotation_ids, decided_by, decided_at"
+_SCHEMA: Final = pa.schema(
+    [
+        ("variant_id", pa.string()),
+        ("outcome", pa.string()),
+        ("tc", pa.bool_()),
+        ("lc", pa.bool_()),
+        ("au", pa.bool_()),
+        ("basis", pa.string()),
+        ("annotation_ids", pa.list_(pa.string())),
+        ("decided_by", pa.string()),
+        ("decided_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+_COLUMNS: Final = "variant_id, outcome, tc, lc, au, basis, annotation_ids, decided_by, decided_at"
 
 
 class DecisionTable:
@@ -14,20 +31,24 @@ class DecisionTable:
 
     def upsert(self, decision: Decision) -> None:
         """Decide, or decide anew."""
-        self._connection.execute(
-            f"INSERT OR REPLACE INTO decision ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                decision.variant_id,
-                decision.outcome,
-                decision.answers.tc,
-                decision.answers.lc,
-                decision.answers.au,
-                decision.basis,
-                list(decision.annotation_ids),
-                decision.decided_by,
-                decision.decided_at,
-            ],
-        )
+        self.upsert_many([decision])
+
+    def upsert_many(self, decisions: Iterable[Decision]) -> None:
+        rows = [
+            {
+                "variant_id": decision.variant_id,
+                "outcome": decision.outcome,
+                "tc": decision.answers.tc,
+                "lc": decision.answers.lc,
+                "au": decision.answers.au,
+                "basis": decision.basis,
+                "annotation_ids": list(decision.annotation_ids),
+                "decided_by": decision.decided_by,
+                "decided_at": decision.decided_at,
+            }
+            for decision in decisions
+        ]
+        upsert(self._connection, "decision", pa.Table.from_pylist(rows, schema=_SCHEMA), key=["variant_id"])
 
     def remove(self, variant_ids: Sequence[VariantId]) -> None:
         """Back to undecided."""

@@ -1,7 +1,7 @@
 """Which task is which variant and which of their annotations is which of ours, by server and project."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
@@ -12,6 +12,16 @@ from data.store import Connection
 from data.tables.batches import upsert
 
 _STAMP: Final = pa.timestamp("us", tz="UTC")
+_LINK_SCHEMA: Final = pa.schema(
+    [
+        ("ls_server", pa.string()),
+        ("ls_annotation_id", pa.int64()),
+        ("annotation_id", pa.string()),
+        ("ls_task_id", pa.int64()),
+        ("ls_updated_at", _STAMP),
+        ("synced_at", _STAMP),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,29 +154,30 @@ class AnnotationMapTable:
         self._connection = connection
         self._server = ls_server
 
-    def put(self, link: AnnotationLink) -> None:
-        """One of ours is one of theirs at a time: an earlier link of `annotation_id` goes."""
+    def put(self, links: Sequence[AnnotationLink]) -> None:
+        """One of ours is one of theirs at a time: an earlier link of the same `annotation_id` goes."""
+        rows = [{"ls_server": self._server, **asdict(link)} for link in links]
+        batch = pa.Table.from_pylist(rows, schema=_LINK_SCHEMA)
         self._connection.execute(
-            "DELETE FROM annotation_map WHERE ls_server = ? AND annotation_id = ? AND ls_annotation_id <> ?",
-            [self._server, link.annotation_id, link.ls_annotation_id],
+            """
+            DELETE FROM annotation_map USING (
+                SELECT unnest($ours::TEXT[]) AS annotation_id, unnest($theirs::BIGINT[]) AS ls_annotation_id
+            ) AS incoming
+            WHERE annotation_map.ls_server = $server AND annotation_map.annotation_id = incoming.annotation_id
+                AND annotation_map.ls_annotation_id <> incoming.ls_annotation_id
+            """,
+            {
+                "server": self._server,
+                "ours": [link.annotation_id for link in links],
+                "theirs": [link.ls_annotation_id for link in links],
+            },
         )
-        self._connection.execute(
-            "INSERT OR REPLACE INTO annotation_map "
-            "(ls_server, ls_annotation_id, annotation_id, ls_task_id, ls_updated_at, synced_at) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                self._server,
-                link.ls_annotation_id,
-                link.annotation_id,
-                link.ls_task_id,
-                link.ls_updated_at,
-                link.synced_at,
-            ],
-        )
+        upsert(self._connection, "annotation_map", batch, key=["ls_server", "ls_annotation_id"])
 
-    def remove(self, ls_annotation_id: int) -> None:
+    def remove(self, ls_annotation_ids: Sequence[int]) -> None:
         self._connection.execute(
-            "DELETE FROM annotation_map WHERE ls_server = ? AND ls_annotation_id = ?", [self._server, ls_annotation_id]
+            "DELETE FROM annotation_map WHERE ls_server = ? AND ls_annotation_id IN (SELECT unnest(?::BIGINT[]))",
+            [self._server, list(ls_annotation_ids)],
         )
 
     def find(self, ls_annotation_id: int) -> AnnotationLink | None:
@@ -174,6 +185,9 @@ class AnnotationMapTable:
 
     def of(self, annotation_id: AnnotationId) -> AnnotationLink | None:
         return next(iter(self._links("annotation_id = ?", annotation_id)), None)
+
+    def of_annotations(self, annotation_ids: Sequence[AnnotationId]) -> list[AnnotationLink]:
+        return self._links("annotation_id IN (SELECT unnest(?::TEXT[]))", list(annotation_ids))
 
     def of_tasks(self, ls_task_ids: Sequence[int]) -> list[AnnotationLink]:
         return self._links("ls_task_id IN (SELECT unnest(?::BIGINT[]))", list(ls_task_ids))

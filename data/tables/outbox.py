@@ -1,5 +1,6 @@
 """The outbox: what Label Studio has still to be told. A row is written in the transaction that saves the label."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -52,19 +53,29 @@ class OutboxTable:
         ).fetchall()
         return [OutboxRow(row[0], row[1], AnnotationId(row[2]), *row[3:]) for row in rows]
 
-    def open_revisions(self, annotation_id: AnnotationId) -> frozenset[int]:
-        """Revisions of ours that are still on their way."""
+    def open_revisions(self, annotation_ids: Sequence[AnnotationId]) -> dict[AnnotationId, frozenset[int]]:
+        """Revisions of ours that are still on their way; annotations without any are absent."""
         rows = self._connection.execute(
-            "SELECT revision FROM outbox WHERE annotation_id = ? AND done_at IS NULL", [annotation_id]
+            "SELECT annotation_id, list(revision) FROM outbox "
+            "WHERE done_at IS NULL AND annotation_id IN (SELECT unnest(?::TEXT[])) GROUP BY annotation_id",
+            [list(annotation_ids)],
         ).fetchall()
-        return frozenset(row[0] for row in rows)
+        return {AnnotationId(row[0]): frozenset(row[1]) for row in rows}
 
     def mark_done(self, annotation_id: AnnotationId, revision: int, now: datetime) -> None:
         """After the read-back; earlier revisions of the annotation are overtaken and done with it."""
+        self.mark_all_done({annotation_id: revision}, now)
+
+    def mark_all_done(self, revisions: Mapping[AnnotationId, int], now: datetime) -> None:
+        """As `mark_done`, for many."""
         self._connection.execute(
-            "UPDATE outbox SET done_at = ?, last_error = NULL "
-            "WHERE annotation_id = ? AND revision <= ? AND done_at IS NULL",
-            [now, annotation_id, revision],
+            """
+            UPDATE outbox SET done_at = $now, last_error = NULL
+            FROM (SELECT unnest($ids::TEXT[]) AS annotation_id, unnest($revisions::INTEGER[]) AS revision) AS arrived
+            WHERE outbox.annotation_id = arrived.annotation_id AND outbox.revision <= arrived.revision
+                AND outbox.done_at IS NULL
+            """,
+            {"now": now, "ids": list(revisions), "revisions": list(revisions.values())},
         )
 
     def mark_failed(self, outbox_id: str, *, next_attempt_at: datetime, error: str) -> None:

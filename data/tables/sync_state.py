@@ -2,11 +2,39 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
 
 from data.ids import content_hash
 from data.store import Connection
+from data.tables.batches import insert_missing
+
+_STAMP: Final = pa.timestamp("us", tz="UTC")
+_INBOX_KEY: Final = ("ls_server", "ls_annotation_id", "ls_updated_at", "content_hash")
+_INBOX_SCHEMA: Final = pa.schema(
+    [
+        ("ls_server", pa.string()),
+        ("ls_annotation_id", pa.int64()),
+        ("ls_updated_at", _STAMP),
+        ("content_hash", pa.string()),
+        ("payload", pa.string()),
+        ("received_at", _STAMP),
+    ]
+)
+_QUARANTINE_SCHEMA: Final = pa.schema(
+    [
+        ("quarantine_id", pa.string()),
+        ("ls_server", pa.string()),
+        ("ls_task_id", pa.int64()),
+        ("ls_annotation_id", pa.int64()),
+        ("reason", pa.string()),
+        ("payload", pa.string()),
+        ("seen_at", _STAMP),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +60,23 @@ class InboxRow:
     ls_updated_at: datetime
     content_hash: str
     payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """What goes into quarantine. `version` tells one state of the same thing from the next."""
+
+    ls_server: str
+    ls_task_id: int | None
+    ls_annotation_id: int | None
+    version: str
+    reason: str
+    payload: str
+
+    @property
+    def quarantine_id(self) -> str:
+        named = (self.ls_server, self.ls_task_id, self.ls_annotation_id, self.version, self.reason)
+        return "k_" + content_hash("quarantine", *named)[:20]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +147,8 @@ class InboxTable:
 
     def add(self, rows: Iterable[InboxRow], now: datetime) -> None:
         """Keep every version once."""
-        for row in rows:
-            self._connection.execute(
-                "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                [row.ls_server, row.ls_annotation_id, row.ls_updated_at, row.content_hash, row.payload, now],
-            )
+        batch = pa.Table.from_pylist([asdict(row) | {"received_at": now} for row in rows], schema=_INBOX_SCHEMA)
+        insert_missing(self._connection, "inbox", batch, key=_INBOX_KEY)
 
     def greatest_hashes(self, ls_server: str, ls_annotation_ids: Sequence[int]) -> dict[tuple[int, datetime], str]:
         """Of the versions of an annotation with one stamp, the hash that wins; by (annotation id, stamp)."""
@@ -122,40 +164,42 @@ class QuarantineTable:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(
-        self,
-        *,
-        ls_server: str,
-        ls_task_id: int | None,
-        ls_annotation_id: int | None,
-        version: str,
-        reason: str,
-        payload: str,
-        now: datetime,
-    ) -> bool:
-        """Keep an odd payload; False when the same `version` of the same thing is there already."""
-        named = ("quarantine", ls_server, ls_task_id, ls_annotation_id, version, reason)
-        quarantine_id = "k_" + content_hash(*named)[:20]
-        added = self._connection.execute(
-            "INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING RETURNING 1",
-            [quarantine_id, ls_server, ls_task_id, ls_annotation_id, reason, payload, now],
+    def add(self, oddities: Sequence[Oddity], now: datetime) -> list[Oddity]:
+        """Keep odd payloads; returns those that were not there yet in the same version."""
+        rows = [
+            {
+                "quarantine_id": oddity.quarantine_id,
+                "ls_server": oddity.ls_server,
+                "ls_task_id": oddity.ls_task_id,
+                "ls_annotation_id": oddity.ls_annotation_id,
+                "reason": oddity.reason,
+                "payload": oddity.payload,
+                "seen_at": now,
+            }
+            for oddity in oddities
+        ]
+        known = self._connection.execute(
+            "SELECT quarantine_id FROM quarantine WHERE quarantine_id IN (SELECT unnest(?::TEXT[]))",
+            [[oddity.quarantine_id for oddity in oddities]],
         ).fetchall()
-        return len(added) == 1
+        batch = pa.Table.from_pylist(rows, schema=_QUARANTINE_SCHEMA)
+        insert_missing(self._connection, "quarantine", batch, key=["quarantine_id"])
+        return [oddity for oddity in oddities if (oddity.quarantine_id,) not in known]
 
-    def resolve(self, ls_server: str, ls_annotation_id: int, now: datetime) -> None:
-        """A later version could be read, or the annotation is gone."""
+    def resolve(self, ls_server: str, ls_annotation_ids: Sequence[int], now: datetime) -> None:
+        """Later versions could be read, or the annotations are gone."""
         self._connection.execute(
-            "UPDATE quarantine SET resolved_at = ? "
-            "WHERE ls_server = ? AND ls_annotation_id = ? AND resolved_at IS NULL",
-            [now, ls_server, ls_annotation_id],
+            "UPDATE quarantine SET resolved_at = ? WHERE ls_server = ? AND resolved_at IS NULL "
+            "AND ls_annotation_id IN (SELECT unnest(?::BIGINT[]))",
+            [now, ls_server, list(ls_annotation_ids)],
         )
 
-    def resolve_task(self, ls_server: str, ls_task_id: int, now: datetime) -> None:
-        """The same for a whole task."""
+    def resolve_tasks(self, ls_server: str, ls_task_ids: Sequence[int], now: datetime) -> None:
+        """The same for whole tasks."""
         self._connection.execute(
-            "UPDATE quarantine SET resolved_at = ? "
-            "WHERE ls_server = ? AND ls_task_id = ? AND ls_annotation_id IS NULL AND resolved_at IS NULL",
-            [now, ls_server, ls_task_id],
+            "UPDATE quarantine SET resolved_at = ? WHERE ls_server = ? AND resolved_at IS NULL "
+            "AND ls_annotation_id IS NULL AND ls_task_id IN (SELECT unnest(?::BIGINT[]))",
+            [now, ls_server, list(ls_task_ids)],
         )
 
     def open(self, limit: int = 200) -> list[QuarantineRow]:

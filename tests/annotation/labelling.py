@@ -47,6 +47,9 @@ class Bench:
     clock: Clock
     variants: list[Variant] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"Bench({len(self.variants)} variants)"
+
     def add_variants(self, count: int, *, options: int = 4) -> list[VariantId]:
         question = a_question()
         new = [a_variant(question, len(self.variants) + number, options=options) for number in range(count)]

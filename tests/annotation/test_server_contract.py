@@ -29,7 +29,9 @@ class World:
     def import_variants(self, count: int, *, first: int = 0) -> dict[str, int]:
         question = a_question()
         variants = [a_variant(question, first + number) for number in range(count)]
-        payloads = [task_payload(each, question, "definition", VERDICTS) for each in variants]
+        payloads = [
+            task_payload(each, question, VERDICTS, type_name="Negation", definition="definition") for each in variants
+        ]
         ids = self.client.import_tasks(self.number, payloads)
         return dict(zip([variant.variant_id for variant in variants], ids, strict=True))
 
@@ -162,7 +164,7 @@ def test_what_is_gone_is_none_or_false(world: World) -> None:
 def test_predictions_can_be_added_later_and_move_the_tasks_stamp(world: World) -> None:
     question = a_question()
     (ls_task_id,) = world.client.import_tasks(
-        world.number, [task_payload(a_variant(question, 1), question, "definition", [])]
+        world.number, [task_payload(a_variant(question, 1), question, [], type_name="Negation", definition="")]
     )
     before = _newest(world)
 

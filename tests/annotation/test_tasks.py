@@ -14,7 +14,9 @@ VERDICTS = [
 def test_a_task_names_its_variant_and_shows_both_pages() -> None:
     question = a_question()
 
-    task = task_payload(a_variant(question, 1), question, "Asks for what will not happen.", VERDICTS)
+    task = task_payload(
+        a_variant(question, 1), question, VERDICTS, type_name="Negation", definition="Asks for what will not happen."
+    )
 
     data = task["data"]
     assert data["external_id"] == a_variant(question, 1).variant_id
@@ -26,7 +28,7 @@ def test_a_task_names_its_variant_and_shows_both_pages() -> None:
 def test_nothing_of_a_verdict_is_in_a_blind_task() -> None:
     question = a_question()
 
-    task = json.dumps(task_payload(a_variant(question, 1), question, "", []))
+    task = json.dumps(task_payload(a_variant(question, 1), question, [], type_name="", definition=""))
 
     assert "prediction" not in task
     assert "score" not in task

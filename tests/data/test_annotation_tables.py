@@ -11,7 +11,7 @@ from data.tables.annotations import AnnotationTable
 from data.tables.decisions import DecisionTable
 from data.tables.label_studio_maps import AnnotationLink, AnnotationMapTable, TaskLink, TaskMapTable
 from data.tables.outbox import OutboxTable
-from data.tables.sync_state import InboxRow, InboxTable, QuarantineTable, SyncCursor, SyncCursorTable
+from data.tables.sync_state import InboxRow, InboxTable, Oddity, QuarantineTable, SyncCursor, SyncCursorTable
 from tests.annotation.labelling import NO_AU, NOW, YES, an_annotation
 
 V = VariantId("v_1")
@@ -86,7 +86,7 @@ def test_a_persons_word_is_their_newest_that_stands(connection: Connection) -> N
 
 def test_label_studios_ids_of_a_console_label_come_from_the_map(connection: Connection) -> None:
     AnnotationTable(connection).append(an_annotation("a_1", V))
-    AnnotationMapTable(connection, "s").put(AnnotationLink(7, an_annotation("a_1", V).annotation_id, 3, NOW, NOW))
+    AnnotationMapTable(connection, "s").put([AnnotationLink(7, an_annotation("a_1", V).annotation_id, 3, NOW, NOW)])
 
     label = AnnotationTable(connection).current(an_annotation("a_1", V).annotation_id)
 
@@ -97,9 +97,9 @@ def test_label_studios_ids_of_a_console_label_come_from_the_map(connection: Conn
 def test_one_label_has_one_counterpart_at_a_time(connection: Connection) -> None:
     links = AnnotationMapTable(connection, "s")
     label = an_annotation("a_1", V).annotation_id
-    links.put(AnnotationLink(7, label, 3, NOW, NOW))
+    links.put([AnnotationLink(7, label, 3, NOW, NOW)])
 
-    links.put(AnnotationLink(8, label, 3, NOW, NOW))
+    links.put([AnnotationLink(8, label, 3, NOW, NOW)])
 
     assert [link.ls_annotation_id for link in links.all()] == [8]
     assert links.find(7) is None
@@ -129,7 +129,7 @@ def test_a_read_back_does_not_settle_what_was_said_after_it(connection: Connecti
 
     outbox.mark_done(label, 1, NOW)
 
-    assert outbox.open_revisions(label) == {2}
+    assert outbox.open_revisions([label]) == {label: {2}}
     assert outbox.synced_at(label, 2) is None
 
 
@@ -168,23 +168,14 @@ def test_the_inbox_keeps_every_version_once_and_knows_which_hash_wins(connection
 def test_quarantine_keeps_a_version_once_and_lets_go_when_it_is_settled(connection: Connection) -> None:
     quarantine = QuarantineTable(connection)
 
-    def add(reason: str, annotation: int | None) -> bool:
-        return quarantine.add(
-            ls_server="s",
-            ls_task_id=3,
-            ls_annotation_id=annotation,
-            version="1",
-            reason=reason,
-            payload="{}",
-            now=NOW,
-        )
+    odd, odder = Oddity("s", 3, 7, "1", "odd", "{}"), Oddity("s", 3, None, "1", "odder", "{}")
 
-    assert [add("odd", 7), add("odd", 7), add("odder", None)] == [True, False, True]
+    assert [quarantine.add(each, NOW) for each in ([odd], [odd, odder], [odder])] == [[odd], [odder], []]
     assert quarantine.open_count() == 2
 
-    quarantine.resolve("s", 7, NOW)
+    quarantine.resolve("s", [7], NOW)
     assert [row.reason for row in quarantine.open()] == ["odder"]
-    quarantine.resolve_task("s", 3, NOW)
+    quarantine.resolve_tasks("s", [3], NOW)
     assert quarantine.open() == []
 
 
