@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.widgets.texts import FOLD_CHARACTERS, MOST_CHARACTERS, block, letter, literal, marked_pair, paired_options
+from ui.widgets.texts import (
+    FOLD_CHARACTERS,
+    MOST_CHARACTERS,
+    block,
+    letter,
+    literal,
+    marked_pair,
+    named,
+    paired_options,
+)
 
 OURS = {"div", "span", "details", "summary", "ins", "del", "br"}
 
@@ -57,6 +66,10 @@ def test_plain_text_reads_back_to_the_letter(text: str) -> None:
 )
 def test_hidden_characters_are_named_and_those_that_a_script_needs_stay(text: str, shown: str) -> None:
     assert Reader(literal(text)).text == shown
+
+
+def test_a_list_names_hidden_characters_too() -> None:
+    assert named("a\u202eb\x00 <i>") == "a⟨RLO⟩b⟨NUL⟩ <i>"
 
 
 def test_words_that_changed_are_marked_on_both_sides() -> None:

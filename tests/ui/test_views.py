@@ -188,3 +188,15 @@ def test_rules_offer_only_what_a_program_can_make_honestly_and_say_why(
 
     assert "not offered: a program cannot invent reasons" in wire
     assert "candidates asked for" in wire
+
+
+def test_variants_that_nobody_has_judged_show_the_way_to_a_verifier(desk: Desk, queue_variants: QueueVariants) -> None:
+    queue_variants(2)
+    with desk.store.write() as connection:
+        connection.execute("DELETE FROM verdict")
+
+    as_lead, as_annotator = sent(page("overview", desk, LEA)), sent(page("overview", desk, ANA))
+
+    assert "2 variants are not verified, and there is no verifier yet" in as_lead
+    assert "not verified" not in as_annotator
+    assert "No verifier is trained yet" in sent(page("generate", desk, LEA))

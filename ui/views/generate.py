@@ -8,6 +8,7 @@ from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import generation
 from ui.usecases.context import Actor, Desk
 from ui.usecases.generation import BACKENDS, BackendName
+from ui.usecases.models import list_models
 from ui.usecases.questions import search_questions
 from ui.widgets.go import go_to
 from ui.widgets.page import empty, figures, head, notice, table, told
@@ -54,6 +55,12 @@ def render(desk: Desk, actor: Actor) -> None:
             max_new_tokens=max_new_tokens,
             prices=prices,
         )
+        if not any(model.role == "verifier" and model.is_champion for model in list_models(desk, actor)):
+            notice(
+                "No verifier is trained yet: the variants will be made, but judged and queued for review only after "
+                "one is. The Overview offers to train it.",
+                kind="warn",
+            )
         if st.button("Start generating", type="primary", key="generate_start"):
             run = generation.start_generation(
                 desk,

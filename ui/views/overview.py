@@ -7,8 +7,11 @@ from data.records import VariantTypeKey
 from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import review
 from ui.usecases.context import Actor, Desk
+from ui.usecases.models import list_models, train_verifier
 from ui.usecases.overview import Overview, overview
 from ui.usecases.sync import SyncStatus, sync_now
+from ui.usecases.verification import start_verification
+from ui.widgets.go import go_to
 from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, table, told
 from ui.widgets.presence import still
 
@@ -35,6 +38,8 @@ def render(desk: Desk, actor: Actor) -> None:
             ("released", funnel.released),
         ]
         figures([(name, f"{count:,}") for name, count in stages])
+        if actor.role == "lead" and funnel.generated > funnel.verified:
+            _unverified(desk, actor, funnel.generated - funnel.verified)
         left, right = st.columns([1.5, 1], gap="large")
         with left:
             _yields(whole)
@@ -44,6 +49,23 @@ def render(desk: Desk, actor: Actor) -> None:
             if whole.benchmarks:
                 st.subheader("Benchmarks", anchor=False)
                 table(["benchmark", "questions"], [[one.name, one.questions] for one in whole.benchmarks])
+
+
+def _unverified(desk: Desk, actor: Actor, count: int) -> None:
+    """Variants made while there was no verifier wait here, and nobody reviews them before they are judged."""
+    has_verifier = any(model.role == "verifier" and model.is_champion for model in list_models(desk, actor))
+    waiting = "1 variant is" if count == 1 else f"{count:,} variants are"
+    with st.container(border=True, key="unverified"):
+        if has_verifier:
+            notice(f"{waiting} not verified; what passes its contract is queued for review after that.", kind="warn")
+            if st.button("Verify them", key="verify_now"):
+                run = start_verification(desk, still(actor))
+                go_to("Runs", run=run.run_id)
+        else:
+            notice(f"{waiting} not verified, and there is no verifier yet: train one first.", kind="warn")
+            if st.button("Train a verifier on the sample labels", key="train_now"):
+                run = train_verifier(desk, still(actor))
+                go_to("Runs", run=run.run_id)
 
 
 def _yields(whole: Overview) -> None:

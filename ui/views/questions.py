@@ -11,6 +11,7 @@ from ui.views.import_questions import import_questions
 from ui.views.question_detail import question_detail
 from ui.widgets.page import empty, head, told
 from ui.widgets.row_list import Row, row_list
+from ui.widgets.texts import named
 
 _PAGE_ROWS: Final = 50
 _SHOWN_CHARACTERS: Final = 220
@@ -78,7 +79,7 @@ def _list(items: tuple[Question, ...]) -> None:
                     _short(question.context),
                     str(len(question.options)),
                     _short(question.subject),
-                    question.benchmark,
+                    _short(question.benchmark),
                     _short(question.source_key),
                 ],
             )
@@ -95,4 +96,4 @@ def _open(question_id: str) -> None:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    return named(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")

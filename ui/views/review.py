@@ -65,7 +65,7 @@ def _work(desk: Desk, actor: Actor) -> None:
         _content(item, actor),
         key=_PANEL,
         on_draft=lambda sent: _told(lambda: _keep(desk, still(actor), sent)),
-        on_action=lambda sent: _told(lambda: _do(desk, still(actor), sent)),
+        on_action=lambda sent: _told(lambda: _do(desk, actor, sent)),
     )
 
 
@@ -105,7 +105,6 @@ def _told(act: Callable[[], None]) -> None:
         act()
     except SagedeskError as exc:
         st.session_state[_NOTICE] = ("error", str(exc))
-    st.session_state[_ANSWER] = st.session_state.get(_ANSWER, 0) + 1
 
 
 def _keep(desk: Desk, actor: Actor, sent: PanelDraft) -> None:
@@ -119,6 +118,8 @@ def _keep(desk: Desk, actor: Actor, sent: PanelDraft) -> None:
 
 
 def _do(desk: Desk, actor: Actor, sent: PanelAction) -> None:
+    st.session_state[_ANSWER] = st.session_state.get(_ANSWER, 0) + 1
+    actor = still(actor)
     held: review.ReviewItem | None = st.session_state.get(_ITEM)
     if held is None or held.token != sent.token:  # a second click on a form that was dealt with
         return

@@ -93,7 +93,11 @@ def _result(desk: Desk, actor: Actor, run: Run) -> None:
     error = run.result.get("error")
     if isinstance(error, str) and error:
         notice(error, kind="error")
+    not_verified = run.result.get("not_verified")
+    if isinstance(not_verified, str):
+        notice(not_verified, kind="warn")
     counts = dict(_flat(run.result))
+    counts.pop("not verified", None)
     counts.pop("error", None)
     figures([(name, f"{counts[name]:,}") for name in _HEADLINES if isinstance(counts.get(name), int)])
     types = run.result.get("types")

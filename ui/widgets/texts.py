@@ -67,6 +67,11 @@ def literal(text: str) -> str:
     return "".join(pieces)
 
 
+def named(text: str) -> str:
+    """`text` as plain text for a list: hidden characters by their names, in angle brackets."""
+    return _INVISIBLE.sub(lambda match: f"⟨{_name(match[0])}⟩", _newlines(text))
+
+
 def block(text: str, *, css_class: str = "") -> str:
     """A paragraph of literal text; what is longer than a screen's worth folds."""
     return folded(literal, text, css_class=css_class)
@@ -178,10 +183,14 @@ def _likeness(first: str, second: str) -> float:
 
 
 def _visible(character: str) -> str:
-    name = _NAMES.get(character, f"U+{ord(character):04X}")
+    name = _name(character)
     title = unicodedata.name(character, "control character").lower()
     line = "<br>" if character in "\u2028\u2029" else ""
     return f'<span class="sd-mark" title="U+{ord(character):04X} {escape(title)}">{name}</span>{line}'
+
+
+def _name(character: str) -> str:
+    return _NAMES.get(character, f"U+{ord(character):04X}")
 
 
 def _note(text: str) -> str:
