@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from data.errors import ModelError
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
@@ -27,6 +27,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BATCHES_A_WINDOW: Final = 4
+# Below this a prefix costs less to read again than to keep and copy.
+_SHORTEST_PREFIX: Final = 32
+
+
+class _Prompt(NamedTuple):
+    """`prefix`: tokens that all requests of a type and model begin with, () where they cannot be shared."""
+
+    prefix: tuple[int, ...]
+    rest: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        return len(self.prefix) + len(self.rest)
 
 
 class TransformersBackend:
@@ -42,12 +55,18 @@ class TransformersBackend:
         model_name: str,
         batch_size: int = 16,
         is_constrained: bool = True,
+        shares_prefixes: bool = True,
     ) -> None:
+        """`shares_prefixes`: read a type's demonstration once; it is three quarters of a prompt."""
+        from engine.backends.prefix_cache import PrefixCache
+
         self.model = model_name
         self._model = model
         self._tokenizer = tokenizer
         self._batch_size = batch_size
         self._end_tokens = _end_tokens(model, tokenizer)
+        self._prefixes = PrefixCache(model) if shares_prefixes and PrefixCache.is_possible(model) else None
+        self._prefix_tokens: dict[str, tuple[int, ...]] = {}
         self._grammar_tokenizer = self._open_grammar_tokenizer() if is_constrained else None
 
     @classmethod
@@ -77,38 +96,38 @@ class TransformersBackend:
         """Replies in order; within a window of a few batches, prompts of like length share a batch."""
         pending = iter(requests)
         while window := list(islice(pending, self._batch_size * _BATCHES_A_WINDOW)):
-            prompts = [self._prompt_tokens(request) for request in window]
-            replies: dict[int, Reply] = {}
-            by_length = sorted(range(len(window)), key=lambda i: (len(prompts[i]), i))
-            for start in range(0, len(window), self._batch_size):
-                rows = by_length[start : start + self._batch_size]
-                made = self._generate_batch([window[i] for i in rows], [prompts[i] for i in rows], sampling)
-                replies.update(zip(rows, made, strict=True))
-            for index in range(len(window)):
-                yield replies[index]
+            prompts = [self._prompt(request) for request in window]
+            tails: dict[int, list[int]] = {}
+            fitting = [index for index, prompt in enumerate(prompts) if self._fits(prompt, sampling)]
+            fitting.sort(key=lambda index: (len(prompts[index].rest), index))
+            for start in range(0, len(fitting), self._batch_size):
+                rows = fitting[start : start + self._batch_size]
+                made = self._sample([window[i] for i in rows], [prompts[i] for i in rows], sampling)
+                tails.update(zip(rows, made, strict=True))
+            for index, request in enumerate(window):
+                yield self._reply(request, prompts[index].length, tails.get(index), sampling)
 
-    def _prompt_tokens(self, request: GenerationRequest) -> list[int]:
+    def _prompt(self, request: GenerationRequest) -> _Prompt:
+        """Cut after the demonstration, where the tokenizer cuts alike apart and joined."""
         messages = request_messages(request)
-        text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        # the template writes its own special tokens, the one at the beginning of the text included
-        ids = self._tokenizer(text, add_special_tokens=False).input_ids
-        return [int(token) for token in ids]
+        text = str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+        if self._prefixes is None:
+            return _Prompt((), self._tokens(text))
+        shared = str(self._tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=False, tokenize=False))
+        prefix = self._prefix_tokens.get(shared)
+        if prefix is None:
+            prefix = self._tokens(shared)
+            is_cut = text.startswith(shared) and self._tokens(text) == prefix + self._tokens(text[len(shared) :])
+            prefix = prefix if is_cut and len(prefix) >= _SHORTEST_PREFIX else ()
+            self._prefix_tokens[shared] = prefix
+        return _Prompt(prefix, self._tokens(text[len(shared) :] if prefix else text))
 
-    def _generate_batch(
-        self, requests: Sequence[GenerationRequest], prompts: Sequence[list[int]], sampling: Sampling
-    ) -> list[Reply]:
-        fitting = [i for i, prompt in enumerate(prompts) if self._fits(prompt, sampling)]
-        tails: dict[int, list[int]] = {}
-        if fitting:
-            rows = self._sample([requests[i] for i in fitting], [prompts[i] for i in fitting], sampling)
-            tails = dict(zip(fitting, rows, strict=True))
-        return [
-            self._reply(request, len(prompt), tails.get(index), sampling)
-            for index, (request, prompt) in enumerate(zip(requests, prompts, strict=True))
-        ]
+    def _tokens(self, text: str) -> tuple[int, ...]:
+        """The template has written its special tokens, the one at the beginning of the text included."""
+        return tuple(int(token) for token in self._tokenizer(text, add_special_tokens=False).input_ids)
 
     def _sample(
-        self, requests: Sequence[GenerationRequest], prompts: Sequence[list[int]], sampling: Sampling
+        self, requests: Sequence[GenerationRequest], prompts: Sequence[_Prompt], sampling: Sampling
     ) -> list[list[int]]:
         """The generated tokens of each row, its end token included where it came."""
         import torch
@@ -116,12 +135,16 @@ class TransformersBackend:
 
         from engine.backends.row_sampling import SeededRows
 
-        longest = max(map(len, prompts))
+        prefixes = [prompt.prefix for prompt in prompts]
+        widths = (max(map(len, prefixes)), max(len(prompt.rest) for prompt in prompts))
         filler = self._tokenizer.pad_token_id
         if filler is None:
             filler = min(self._end_tokens)
-        tokens = torch.tensor([[filler] * (longest - len(prompt)) + prompt for prompt in prompts])
-        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        tokens, mask = [], []
+        for prompt in prompts:
+            gaps = [[0] * (width - len(part)) for width, part in zip(widths, prompt, strict=True)]
+            tokens.append([*(filler for _ in gaps[0]), *prompt.prefix, *(filler for _ in gaps[1]), *prompt.rest])
+            mask.append([*gaps[0], *(1 for _ in prompt.prefix), *gaps[1], *(1 for _ in prompt.rest)])
         rows = SeededRows(
             [request.seed for request in requests],
             temperature=sampling.temperature,
@@ -131,8 +154,9 @@ class TransformersBackend:
         )
         with torch.inference_mode():
             out = self._model.generate(  # type: ignore[operator]  # a mixin that transformers types loosely
-                input_ids=tokens.to(self._model.device),
-                attention_mask=mask.to(self._model.device),
+                input_ids=torch.tensor(tokens, device=self._model.device),
+                attention_mask=torch.tensor(mask, device=self._model.device),
+                cache=self._prefixes.batch(prefixes) if self._prefixes is not None and any(prefixes) else None,
                 logits_processor=LogitsProcessorList([rows]),
                 max_new_tokens=sampling.max_new_tokens,
                 do_sample=False,
@@ -144,7 +168,7 @@ class TransformersBackend:
                 pad_token_id=filler,
                 eos_token_id=sorted(self._end_tokens),
             )
-        return [self._until_end(row) for row in out[:, longest:].tolist()]
+        return [self._until_end(row) for row in out[:, sum(widths) :].tolist()]
 
     def _until_end(self, tokens: list[int]) -> list[int]:
         for position, token in enumerate(tokens):
@@ -165,9 +189,9 @@ class TransformersBackend:
         detail = f"no end within {sampling.max_new_tokens} tokens; allow more or use a stronger model"
         return Reply(request.request_id, text, "truncated", detail, prompt_tokens, len(tail))
 
-    def _fits(self, prompt: Sequence[int], sampling: Sampling) -> bool:
+    def _fits(self, prompt: _Prompt, sampling: Sampling) -> bool:
         longest = getattr(self._model.config, "max_position_embeddings", None)
-        return not isinstance(longest, int) or len(prompt) + sampling.max_new_tokens <= longest
+        return not isinstance(longest, int) or prompt.length + sampling.max_new_tokens <= longest
 
     def _open_grammar_tokenizer(self) -> "LLTokenizer | None":
         """None where llguidance is missing or cannot read the tokenizer: replies are then parsed strictly, no more."""

@@ -44,6 +44,35 @@ def test_batches_and_order_do_not_change_what_is_said(loaded, requests, is_const
     assert len(set(texts(one_by_one))) == len(requests)
 
 
+def test_a_shared_beginning_is_read_once_and_changes_nothing(loaded, requests):
+    sharing = backend(loaded, batch_size=4)
+    apart = backend(loaded, batch_size=4, shares_prefixes=False)
+
+    assert texts(sharing.generate(requests, SHORT)) == texts(apart.generate(requests, SHORT))
+    prompt = sharing._prompt(requests[0])
+    assert len(prompt.prefix) > 2 * len(prompt.rest)
+    assert prompt.prefix + prompt.rest == apart._prompt(requests[0]).rest
+    assert len(sharing._prefix_tokens) == len({request.variant_type for request in requests})
+
+
+def test_a_second_request_of_a_type_reads_only_its_own_question(loaded, requests):
+    read = []
+    counted = (
+        loaded[0].get_input_embeddings().register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].numel()))
+    )
+    sharing = backend(loaded)
+    again = replace(requests[0], question=requests[1].question)
+
+    list(sharing.generate(requests[:1], Sampling(max_new_tokens=1)))
+    first = sum(read)
+    read.clear()
+    list(sharing.generate([again], Sampling(max_new_tokens=1)))
+    counted.remove()
+
+    assert first == sharing._prompt(requests[0]).length
+    assert sum(read) == len(sharing._prompt(again).rest)
+
+
 def test_another_seed_says_something_else(loaded, requests):
     [first] = backend(loaded).generate(requests[:1], SHORT)
     [other] = backend(loaded).generate([replace(requests[0], seed=1)], SHORT)
