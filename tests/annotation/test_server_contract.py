@@ -185,6 +185,17 @@ def test_the_real_server_says_no_to_a_wrong_token(label_studio: object) -> None:
         client.users()
 
 
+@pytest.mark.server
+def test_the_real_server_takes_a_personal_token(label_studio: object) -> None:
+    legacy = {"authorization": f"Token {label_studio.token}"}  # type: ignore[attr-defined]
+    made = httpx.post(f"{label_studio.url}/api/token/", headers=legacy)  # type: ignore[attr-defined]
+    assert made.status_code == 201, made.text[:200]
+
+    client = LabelStudioClient(label_studio.url, made.json()["token"], rng=Random(1))  # type: ignore[attr-defined]
+
+    assert label_studio.credentials.email in client.users().values()  # type: ignore[attr-defined]
+
+
 def _title(world: World) -> str:
     listed = world.client._transport.json("reading", "GET", "api/projects/", params={"page_size": 1000})
     return str(next(each["title"] for each in listed["results"] if each["id"] == world.number))  # type: ignore[index]
