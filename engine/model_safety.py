@@ -1,4 +1,4 @@
-"""Whether a model folder may be loaded: safetensors only, no pickle, no code of its own. Decided before any import.
+"""Whether a model folder may be loaded: safetensors only, no pickle, no code of its own, and whole. Before any import.
 
 `trust_remote_code=False` alone is not enough: a config with `auto_map` makes transformers ask on a terminal.
 """
@@ -18,6 +18,7 @@ CODE_KEYS: Final = ("auto_map", "custom_pipelines", "trust_remote_code")
 # Vocabularies and weight maps name no code and may be large.
 _DATA_FILES: Final = frozenset({"tokenizer.json", "vocab.json", "model.safetensors.index.json"})
 _LARGEST_CONFIG_BYTES: Final = 4_000_000
+_LARGEST_HEADER_BYTES: Final = 100_000_000  # the format's own limit
 _DESCRIPTIONS: Final = frozenset({"README.md", "manifest.json", ".gitattributes"})
 
 
@@ -38,6 +39,24 @@ def refuse_unsafe_folder(folder: Path) -> None:
         raise ModelError(f"model folder {folder}: there is no .safetensors file; save the model with save_pretrained")
 
 
+def refuse_broken_folder(folder: Path) -> None:
+    """Raises ModelError, naming the file, when the config names no kind of model or a weight file is cut short.
+
+    Looks at sizes and headers only, so that a broken download is told in a moment and not after a minute of loading.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError) as exc:
+        raise ModelError(f"model folder {folder}: config.json cannot be read ({exc}); fetch the model again") from exc
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ModelError(f"model folder {folder}: config.json names no model_type; give a folder of a language model")
+    for file in sorted(folder.glob("*.safetensors")):
+        wanted = _safetensors_size(file)
+        if wanted != file.stat().st_size:
+            found = f"{file.stat().st_size} bytes" if wanted is None else f"{file.stat().st_size} of {wanted} bytes"
+            raise ModelError(f"model folder {folder}: {file.name} is damaged ({found}); fetch the model again")
+
+
 def folder_fingerprint(folder: Path) -> str:
     """SHA-256 over names and contents of every file that decides what the model says; about 1 s for 500 MB."""
     total = hashlib.sha256()
@@ -47,6 +66,20 @@ def folder_fingerprint(folder: Path) -> str:
                 digest = hashlib.file_digest(content, "sha256").hexdigest()
             total.update(f"{file.relative_to(folder).as_posix()} {digest}\n".encode())
     return total.hexdigest()
+
+
+def _safetensors_size(file: Path) -> int | None:
+    """The size that the file's own header tells; None where it is no header."""
+    try:
+        with file.open("rb") as content:
+            header_bytes = int.from_bytes(content.read(8), "little")
+            if header_bytes > _LARGEST_HEADER_BYTES:
+                return None
+            header = json.loads(content.read(header_bytes))
+        ends = [int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"]
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return None
+    return 8 + header_bytes + max(ends, default=0)
 
 
 def _refuse_code_keys(file: Path, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,15 +36,22 @@ def read_desk_file(file: Path) -> RunningDesk | None:
         SetupError: the file is there and damaged.
     """
     try:
-        return RunningDesk(**json.loads(file.read_text("utf-8")))
+        content = json.loads(file.read_text("utf-8"))
+        return RunningDesk(
+            str(content["url"]), str(content["token"]), int(content["pid"]), float(content["pid_started_at"])
+        )
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as exc:
-        raise SetupError(f"{file} is damaged ({exc}); stop the desk, delete the file and start again") from exc
+    except (ValueError, KeyError, TypeError, OSError) as exc:
+        raise SetupError(
+            f"{file} cannot be read ({type(exc).__name__}: {exc}); stop the desk if one runs, delete the file "
+            f"and start again"
+        ) from exc
 
 
 def remove_desk_file(file: Path, *, pid: int) -> None:
-    """Only the process that wrote it takes it away."""
-    running = read_desk_file(file)
-    if running is not None and running.pid == pid:
-        file.unlink(missing_ok=True)
+    """Only the process that wrote it takes it away; a damaged one is nobody's and stays to be seen."""
+    with suppress(SetupError):
+        running = read_desk_file(file)
+        if running is not None and running.pid == pid:
+            file.unlink(missing_ok=True)

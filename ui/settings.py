@@ -17,7 +17,9 @@ DEFAULT_STATE: Final = Path("var")
 class Settings(BaseSettings):
     """Environment variables with the prefix SAGEDESK_; Label Studio's own names for the server."""
 
-    model_config = SettingsConfigDict(env_prefix="SAGEDESK_", frozen=True, populate_by_name=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="SAGEDESK_", env_ignore_empty=True, frozen=True, populate_by_name=True, extra="ignore"
+    )
 
     state: Path = Field(default=DEFAULT_STATE, description="folder of store, runs, models, secrets")
     host: str = Field(default="127.0.0.1", description="address the desk listens on")

@@ -1,42 +1,48 @@
 """`sagedesk up`: from nothing to a desk that works: Label Studio, models, sample project, desk, sign-in link.
 
-Owns the order of starts and stops. Everything that it started ends with it; everything that it says it waits for.
+Owns the order of starts and stops. Everything that it started ends with it; everything that it waits for it says.
 """
 
-import shutil
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 import httpx
 
 from annotation.server import LabelStudioServer
 from data.errors import ModelError, SagedeskError, SetupError
 from data.records import Run
-from engine.embedded import model_folder
-from ui.asgi import bound_socket, desk_url
-from ui.desk_file import read_desk_file
-from ui.processes import is_same_process
+from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder, model_folder
+from ui.asgi import desk_url
+from ui.commands.line import RemoteLine, running_desk
+from ui.interruptions import Interruptions
 from ui.settings import Settings
+from ui.up_checks import label_studio_python, only_start, require_startable
 from ui.usecases import accounts
 from ui.usecases.context import OPERATOR, Desk
 from ui.usecases.samples import load_sample_project, train_first_verifier, wants_sample_project
+from ui.usecases.sync import SyncStatus, sync_status
 from ui.wiring import close_desk, open_desk, read_or_make_secrets
 
 LEAD: Final = "lead"
 LABEL_STUDIO_TIMEOUT_S: Final = 900.0
-DESK_TIMEOUT_S: Final = 120.0
-STOP_GRACE_S: Final = 15.0
-NEEDED_BYTES: Final = 1_000_000_000
+DESK_TIMEOUT_S: Final = 180.0
+# The desk ends its sync (10 s), cancels its jobs (12 s) and closes its store; killed earlier, it would leave jobs.
+DESK_GRACE_S: Final = 45.0
 _POLL_S: Final = 0.5
+_SIGN_OF_LIFE_S: Final = 10.0
+_SYNC_POLL_S: Final = 10.0
+_SHORT_LIFE_S: Final = 120.0
+_SHORT_LIVES_AT_MOST: Final = 3
 
 Report = Callable[[str], None]
+Process = subprocess.Popen[bytes]
 
 
 def main(settings: Settings, environment: Mapping[str, str], *, report: Report, answer: Report) -> int:
@@ -44,97 +50,221 @@ def main(settings: Settings, environment: Mapping[str, str], *, report: Report, 
 
     Raises:
         SetupError: something that a person must mend first: busy port, no disk, no Label Studio environment.
+        StoreError, StoreBusyError: the store cannot be opened.
     """
-    _require_no_other_desk(settings)
-    _require_disk(settings)
-    bound_socket(settings).close()
-    with ExitStack() as running, _stopped_by_sigterm():
+    with only_start(settings), Interruptions() as interruptions, ExitStack() as running:
         try:
-            server = _start_label_studio(settings, running, report)
-            _fetch_models(settings, report)
-            link = _prepare_store(settings, report)
+            require_startable(settings)
+            start = _Start(settings, environment, interruptions, running, report)
+            server = start.label_studio()
+            start.models()
+            link = start.store()
             if server is not None:
                 server.wait_ready(LABEL_STUDIO_TIMEOUT_S, report)
-            desk = _start_desk(settings, environment, running, report)
+            desk = start.desk()
             url = desk_url(settings)
             answer(f"The desk is up:         {url}")
             answer(f"Sign in (works once):   {url}{link}")
             if server is not None:
                 answer(f"Label Studio behind it: {server.url}")
             answer("Ctrl-C ends everything.")
-            return _watch(desk, server, settings, report)
+            return _Watch(settings, desk, server, interruptions, report).until_the_desk_ends()
         except KeyboardInterrupt:
-            report("stopping")
+            report("stopping what was started")
             return 0
+        finally:
+            interruptions.hold()
 
 
-def _require_no_other_desk(settings: Settings) -> None:
-    running = read_desk_file(settings.desk_file)
-    if running is not None and is_same_process(running.pid, running.pid_started_at):
-        raise SetupError(
-            f"a desk runs already at {running.url} (process {running.pid}) on {settings.state}; "
-            f"use it (`sagedesk account link {LEAD}` makes a sign-in link), stop it, or set SAGEDESK_STATE"
-        )
+class _Start:
+    """The starts, in the order of `main`; each leaves in `running` how it is ended."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Mapping[str, str],
+        interruptions: Interruptions,
+        running: ExitStack,
+        report: Report,
+    ) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._interruptions = interruptions
+        self._running = running
+        self._report = report
 
-def _require_disk(settings: Settings) -> None:
-    try:
-        settings.state.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(settings.state).free
-    except OSError as exc:
-        raise SetupError(f"state folder {settings.state}: {exc.strerror}; set SAGEDESK_STATE to another") from exc
-    if free < NEEDED_BYTES:
-        raise SetupError(
-            f"{settings.state} has {free // 1_000_000} MB free and a desk needs {NEEDED_BYTES // 1_000_000} MB; "
-            f"make room or set SAGEDESK_STATE to another disk"
-        )
+    def label_studio(self) -> LabelStudioServer | None:
+        """None where a server that is already there is used."""
+        python = label_studio_python(self._settings)
+        if python is None:
+            self._report(f"using the Label Studio at {self._settings.label_studio_url}")
+            return None
+        credentials = read_or_make_secrets(self._settings).label_studio
+        port = self._settings.label_studio_port
+        server = LabelStudioServer(python, self._settings.label_studio_state, port, credentials)
+        self._report(f"starting Label Studio on port {port}")
+        self._running.callback(server.stop)
+        server.start(self._report, undisturbed=self._interruptions.deferred)
+        return server
 
+    def models(self) -> None:
+        """What is not there yet is fetched; without the models the desk still works, with less, and that is said."""
+        own = self._settings.model
+        if own is None:
+            has_generator = self._has_embedded(EMBEDDED_GENERATOR.name)
+        else:
+            has_generator = self._has_own(own)
+        if not has_generator:
+            self._report(
+                "going on without a language model: the rule-based generator and the feature verifier work; "
+                "start again when that is mended"
+            )
+        if embedded_folder(EMBEDDED_ENCODER) is None and not self._fetched(EMBEDDED_ENCODER.name):
+            self._report("going on without the embedding model: the feature verifier works with fewer features")
 
-def _start_label_studio(settings: Settings, running: ExitStack, report: Report) -> LabelStudioServer | None:
-    """None where a server that is already there is used."""
-    if settings.label_studio_url:
-        report(f"using the Label Studio at {settings.label_studio_url}")
-        return None
-    python = settings.label_studio_python or Path(__file__).parent.parent / ".venv-label-studio" / "bin" / "python"
-    if not python.exists():
-        raise SetupError(
-            f"no Label Studio environment at {python}; run `make up`, "
-            f"or set LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY to a server that is already there"
-        )
-    credentials = read_or_make_secrets(settings).label_studio
-    server = LabelStudioServer(python, settings.label_studio_state, settings.label_studio_port, credentials)
-    report(f"starting Label Studio on port {settings.label_studio_port}")
-    server.start(report)
-    running.callback(server.stop)
-    return server
-
-
-def _fetch_models(settings: Settings, report: Report) -> None:
-    """In a process of its own: the desk never holds a language model. Without them the desk still works, with less."""
-    fetched = subprocess.run([sys.executable, "-m", "engine.embedded"], check=False, stdout=subprocess.DEVNULL)
-    try:
-        model_folder(settings.model)
-    except ModelError as exc:
-        report(f"{exc}")
-        report("going on without a language model: the rule-based generator and the feature verifier work")
-    else:
-        if fetched.returncode != 0:
-            report("going on without the embedding model: the feature verifier works with fewer features")
-
-
-def _prepare_store(settings: Settings, report: Report) -> str:
-    """The sample project into an empty store, an account for the first lead; the path of a fresh sign-in link."""
-    desk = open_desk(settings, with_label_studio=False)
-    try:
+    def store(self) -> str:
+        """The sample project into an empty store, an account for the first lead; the path of a fresh sign-in link."""
+        desk = open_desk(self._settings, with_label_studio=False)
+        # In its thread jobs are started and noted without an interruption in between.
+        desk.supervisor.start()
         try:
-            _fill_store(desk, report)
-        except SagedeskError as exc:
-            report(f"{exc}; going on without it")
-        if all(account.name != LEAD for account in accounts.list_accounts(desk, OPERATOR)):
-            return accounts.add_account(desk, OPERATOR, name=LEAD, role="lead", display_name="Lead").path
-        return accounts.make_link(desk, OPERATOR, name=LEAD).path
-    finally:
+            try:
+                _fill_store(desk, self._report)
+            except SagedeskError as exc:
+                self._report(f"{exc}; going on without it")
+            if all(account.name != LEAD for account in accounts.list_accounts(desk, OPERATOR)):
+                link = accounts.add_account(desk, OPERATOR, name=LEAD, role="lead", display_name="Lead")
+            else:
+                link = accounts.make_link(desk, OPERATOR, name=LEAD)
+        except BaseException:
+            self._interruptions.hold()
+            close_desk(desk, end_jobs=True)
+            raise
         close_desk(desk)
+        return link.path
+
+    def desk(self) -> Process:
+        """Raises SetupError with the desk's last line when it ends before it answers."""
+        url, log_file = desk_url(self._settings), _desk_log(self._settings)
+        self._report(f"starting the desk on port {self._settings.port}")
+        with log_file.open("ab") as log:
+            began_at = log.tell()
+            desk = self._process("-m", "ui.asgi", output=log.fileno(), grace_s=DESK_GRACE_S)
+        begun = said = time.monotonic()
+        while not _answers(url):
+            now = time.monotonic()
+            if desk.poll() is not None:
+                raise SetupError(f"the desk ended while starting: {_last_words(log_file, began_at)}")
+            if now - begun > DESK_TIMEOUT_S:
+                raise SetupError(f"the desk does not answer after {DESK_TIMEOUT_S:.0f} s; see {log_file}")
+            if now - said > _SIGN_OF_LIFE_S:
+                said = now
+                self._report(f"waiting for the desk on {url} ({now - begun:.0f} s)")
+            time.sleep(_POLL_S)
+        return desk
+
+    def _has_embedded(self, name: str) -> bool:
+        try:
+            model_folder(None)
+        except ModelError:
+            return self._fetched(name)
+        return True
+
+    def _has_own(self, model: str) -> bool:
+        """A folder is looked at here; a hub id is downloaded by a process of its own, which can be stopped."""
+        if not Path(model).expanduser().is_dir():
+            return self._fetched(model)
+        try:
+            model_folder(model)
+        except ModelError as exc:
+            self._report(f"{exc}")
+            return False
+        return True
+
+    def _fetched(self, name: str) -> bool:
+        """Whether `engine.embedded` could get it; it talks for itself."""
+        child = self._process("-m", "engine.embedded", name, output=None, grace_s=15.0)
+        return child.wait() == 0
+
+    def _process(self, *arguments: str, output: int | None, grace_s: float) -> Process:
+        """One of ours in a session of its own: Ctrl-C reaches it through us only, in order."""
+        with self._interruptions.deferred():
+            process = subprocess.Popen(
+                [sys.executable, "-P", *arguments],
+                env={**self._environment, "SAGEDESK_STATE": str(self._settings.state)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL if output is None else output,
+                stderr=None if output is None else subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._running.callback(_stop, process, grace_s)
+        return process
+
+
+class _Watch:
+    """What is said and done while everything runs."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        desk: Process,
+        server: LabelStudioServer | None,
+        interruptions: Interruptions,
+        report: Report,
+    ) -> None:
+        self._settings = settings
+        self._desk = desk
+        self._server = server
+        self._interruptions = interruptions
+        self._report = report
+        self._log_began_at = _desk_log(settings).stat().st_size
+        self._server_since = time.monotonic()
+        self._short_lives = 0
+        self._is_stale = False
+        self._sync_looked_at = 0.0
+
+    def until_the_desk_ends(self) -> int:
+        while self._desk.poll() is None:
+            if self._server is not None and not self._server.is_running():
+                self._server = self._started_again(self._server)
+            if time.monotonic() - self._sync_looked_at > _SYNC_POLL_S:
+                self._sync_looked_at = time.monotonic()
+                self._tell_of_sync()
+            time.sleep(_POLL_S)
+        code = self._desk.returncode
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        words = _last_words(_desk_log(self._settings), self._log_began_at)
+        self._report(f"the desk {how}: {words}; nothing that was saved is lost, start again")
+        return 1
+
+    def _started_again(self, server: LabelStudioServer) -> LabelStudioServer | None:
+        """Labels wait in the store meanwhile. One that ends again and again is left alone."""
+        now = time.monotonic()
+        self._short_lives = self._short_lives + 1 if now - self._server_since < _SHORT_LIFE_S else 1
+        if self._short_lives > _SHORT_LIVES_AT_MOST:
+            self._report(f"Label Studio ends again and again (see {server.log}); the desk goes on without it")
+            return None
+        self._report(f"Label Studio ended (see {server.log}); starting it again, labels are kept meanwhile")
+        try:
+            server.start(self._report, undisturbed=self._interruptions.deferred)
+        except SetupError as exc:
+            self._report(f"{exc}; the desk goes on without it")
+            return None
+        self._server_since = now
+        return server
+
+    def _tell_of_sync(self) -> None:
+        status = _sync_status(self._settings)
+        if status is None or (status.stale_since is not None) == self._is_stale:
+            return
+        self._is_stale = status.stale_since is not None
+        if status.stale_since is not None:
+            self._report(
+                f"Label Studio is stale since {status.stale_since:%H:%M} UTC: {status.last_error}; "
+                f"labels are saved here and go there once it answers"
+            )
+        else:
+            self._report("Label Studio answers again")
 
 
 def _fill_store(desk: Desk, report: Report) -> None:
@@ -150,70 +280,46 @@ def _fill_store(desk: Desk, report: Report) -> None:
 
 
 def _progress_lines(report: Report) -> Callable[[Run], None]:
-    """One line whenever a run has something new to say."""
+    """One line whenever a run has something new to say, and a sign of life while it has not."""
     said: set[str] = set()
+    new_at = told_at = time.monotonic()
 
     def tell(run: Run) -> None:
+        nonlocal new_at, told_at
         line = f"  {run.kind}: {run.message or run.state}" + (f" ({run.done} of {run.total})" if run.total else "")
+        now = time.monotonic()
         if line not in said:
             said.add(line)
+            new_at = told_at = now
             report(line)
+        elif now - told_at > _SIGN_OF_LIFE_S:
+            told_at = now
+            report(f"{line} ({now - new_at:.0f} s)")
 
     return tell
 
 
-def _start_desk(
-    settings: Settings, environment: Mapping[str, str], running: ExitStack, report: Report
-) -> "subprocess.Popen[bytes]":
-    """Raises SetupError with the desk's last line when it ends before it answers."""
-    log_file = settings.state / "desk.log"
-    log = running.enter_context(log_file.open("ab"))
-    desk = subprocess.Popen(
-        [sys.executable, "-m", "ui.asgi"],
-        env={**environment, "SAGEDESK_STATE": str(settings.state)},
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    running.callback(_stop, desk)
-    report(f"starting the desk on port {settings.port}")
-    deadline = time.monotonic() + DESK_TIMEOUT_S
-    while not _answers(desk_url(settings)):
-        if desk.poll() is not None:
-            raise SetupError(f"the desk ended while starting: {_last_line(log_file)} (whole log: {log_file})")
-        if time.monotonic() > deadline:
-            raise SetupError(f"the desk does not answer after {DESK_TIMEOUT_S:.0f} s; see {log_file}")
-        time.sleep(_POLL_S)
-    return desk
+def _sync_status(settings: Settings) -> SyncStatus | None:
+    """As the desk tells it; None while it is too busy to say."""
+    try:
+        running = running_desk(settings)
+        if running is None:
+            return None
+        with httpx.Client(timeout=5.0, trust_env=False) as client:
+            return RemoteLine(running, client).call(sync_status)
+    except SagedeskError:
+        return None
 
 
-def _watch(
-    desk: "subprocess.Popen[bytes]", server: LabelStudioServer | None, settings: Settings, report: Report
-) -> int:
-    """Until the desk ends. Label Studio is started again when it ends: labels wait in the store meanwhile."""
-    while desk.poll() is None:
-        if server is not None and not server.is_running():
-            report(f"Label Studio ended (see {server.log}); starting it again, labels are kept meanwhile")
-            try:
-                server.start(report)
-            except SetupError as exc:
-                report(f"{exc}; the desk goes on without it")
-                server = None
-        time.sleep(_POLL_S)
-    log_file = settings.state / "desk.log"
-    report(f"the desk ended with status {desk.returncode}: {_last_line(log_file)} (whole log: {log_file})")
-    return 1
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def _stop(process: Process, grace_s: float) -> None:
+    """TERM, which all of ours end on in good order; KILL to the whole group, which it leads, after `grace_s`."""
     if process.poll() is not None:
         return
     process.terminate()
     try:
-        process.wait(STOP_GRACE_S)
+        process.wait(grace_s)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -224,20 +330,13 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _last_line(log_file: Path) -> str:
-    lines = log_file.read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+def _desk_log(settings: Settings) -> Path:
+    return settings.state / "desk.log"
 
 
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the desk like Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _last_words(log_file: Path, began_at: int) -> str:
+    """The last line since `began_at`; earlier starts wrote into the same log."""
+    with log_file.open("rb") as log:
+        log.seek(began_at)
+        lines = log.read().decode("utf-8", "replace").strip().splitlines()
+    return f"{lines[-1] if lines else 'without a word'} (whole log: {log_file})"
