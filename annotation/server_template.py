@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from data.errors import SetupError
 
 _DATABASE: Final = "label_studio.sqlite3"
 _BUILD_TIMEOUT_S: Final = 1800.0
+_SIGN_OF_LIFE_S: Final = 10.0
 
 
 def cache_folder() -> Path:
@@ -59,7 +61,7 @@ def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Ca
         if not (template / _DATABASE).exists():
             report("building Label Studio's database (once for each version; a few minutes)")
             with tempfile.TemporaryDirectory(dir=cache, prefix=name) as scratch:
-                _migrate(python, Path(scratch))
+                _migrate(python, Path(scratch), report)
                 template.mkdir(exist_ok=True)
                 (Path(scratch) / _DATABASE).replace(template / _DATABASE)
     unfinished = data / f"{_DATABASE}.copying"
@@ -68,7 +70,7 @@ def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Ca
     unfinished.replace(data / _DATABASE)
 
 
-def _migrate(python: Path, folder: Path) -> None:
+def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
     # `version` migrates the database before it prints, and makes no user.
     environment = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}} | {
         "LABEL_STUDIO_BASE_DATA_DIR": str(folder),
@@ -79,21 +81,31 @@ def _migrate(python: Path, folder: Path) -> None:
         "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "",
         "LABEL_STUDIO_LOG_LEVEL": "WARNING",
     }
-    try:
-        done = subprocess.run(
-            [python, "-m", "label_studio.server", "version"],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_BUILD_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as exc:
-        raise SetupError(f"Label Studio's migrations took over {_BUILD_TIMEOUT_S:.0f} s; try again") from exc
-    if done.returncode != 0 or not (folder / _DATABASE).exists():
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        raise SetupError(f"Label Studio's migrations failed: {lines[-1] if lines else 'no output'}")
+    begun = time.monotonic()
+    with (
+        (folder / "migrations.log").open("w+b") as said,
+        subprocess.Popen(
+            [python, "-m", "label_studio.server", "version"], cwd=folder, env=environment, stdout=said, stderr=said
+        ) as child,
+    ):
+        try:
+            while True:
+                try:
+                    status = child.wait(_SIGN_OF_LIFE_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    passed_s = time.monotonic() - begun
+                    if passed_s > _BUILD_TIMEOUT_S:
+                        raise SetupError(
+                            f"Label Studio's migrations took over {_BUILD_TIMEOUT_S:.0f} s; try again"
+                        ) from None
+                    report(f"building Label Studio's database ({passed_s:.0f} s)")
+        finally:
+            child.kill()
+        if status != 0 or not (folder / _DATABASE).exists():
+            said.seek(0)
+            lines = said.read().decode("utf-8", "replace").strip().splitlines()
+            raise SetupError(f"Label Studio's migrations failed: {lines[-1] if lines else 'no output'}")
 
 
 @contextmanager
