@@ -125,13 +125,14 @@ def test_opening_names_folder_and_fingerprint(tiny_model_folder):
     assert opened.supported_types() == set(VARIANT_TYPE_KEYS)
 
 
-def test_a_damaged_model_is_one_line(tiny_model_folder, tmp_path):
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_damaged_model_is_one_line(tiny_model_folder, tmp_path, name):
     import shutil
 
     folder = shutil.copytree(tiny_model_folder, tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(b"cut off")
+    (folder / name).write_bytes(b'{"cut": ')
 
-    with pytest.raises(ModelError, match="cannot be loaded") as refusal:
+    with pytest.raises(ModelError, match="model folder") as refusal:
         TransformersBackend.open({"model": str(folder)})
 
     assert "\n" not in str(refusal.value)
