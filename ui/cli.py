@@ -25,16 +25,23 @@ app.command("doctor")(desk.doctor_)
 app.command("settings")(desk.settings_)
 
 
-@app.callback()
-def configure(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    """Before every command."""
-    from ui.wiring import code_version, configure_logging
+def _print_version(is_wanted: bool) -> None:
+    from ui.wiring import code_version
 
-    if version:
+    if is_wanted:
         typer.echo(code_version())
         raise typer.Exit
+
+
+@app.callback()
+def configure(
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Before every command."""
+    from ui.wiring import configure_logging
+
     configure_logging(read_settings(), is_command=True)
 
 

@@ -136,8 +136,10 @@ class _Start:
                 link = accounts.add_account(desk, OPERATOR, name=LEAD, role="lead", display_name="Lead")
             else:
                 link = accounts.make_link(desk, OPERATOR, name=LEAD)
-        except BaseException:
+        except BaseException as exc:
             self._interruptions.hold()
+            if isinstance(exc, KeyboardInterrupt):
+                self._report("ending the job that runs (up to 12 s)")
             close_desk(desk, end_jobs=True)
             raise
         close_desk(desk)
