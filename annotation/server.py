@@ -50,8 +50,10 @@ class Credentials:
 
 
 def new_credentials() -> Credentials:
-    """Password and token at random."""
-    return Credentials("desk@label-studio.local", secrets.token_urlsafe(24), secrets.token_hex(20))
+    """All at random: the address too, because Label Studio gives a token only to a user that it makes anew."""
+    return Credentials(
+        f"desk-{secrets.token_hex(4)}@label-studio.local", secrets.token_urlsafe(24), secrets.token_hex(20)
+    )
 
 
 class LabelStudioServer:

@@ -4,6 +4,7 @@ It owns the store for its lifetime, so there is one desk a state folder.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import secrets as random_secrets
@@ -100,9 +101,10 @@ def bound_socket(settings: Settings) -> socket.socket:
         listening.bind((settings.host, settings.port))
     except OSError as exc:
         listening.close()
+        is_busy = exc.errno == errno.EADDRINUSE
         raise SetupError(
             f"the desk cannot listen on {settings.host}:{settings.port}: {exc.strerror}; "
-            f"stop what uses it or set SAGEDESK_PORT to another"
+            + ("stop what uses it or set SAGEDESK_PORT to another" if is_busy else "see SAGEDESK_HOST, SAGEDESK_PORT")
         ) from exc
     return listening
 

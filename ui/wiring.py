@@ -57,7 +57,10 @@ def read_or_make_secrets(settings: Settings) -> Secrets:
         if file.stat().st_mode & 0o077:
             raise SetupError(f"{file} can be read by others; run `chmod 600 {file}`")
         content = json.loads(file.read_text("utf-8"))
-        return Secrets(content["cookie_key"], Credentials(**content["label_studio"]))
+        made = Secrets(content["cookie_key"], Credentials(**content["label_studio"]))
+        if not all(isinstance(value, str) for value in (made.cookie_key, *asdict(made.label_studio).values())):
+            raise TypeError("a key is no text")  # noqa: TRY301 - told like every other damage
+        return made
     except OSError as exc:
         raise SetupError(f"{file}: {exc.strerror or exc}; make the state folder writable") from exc
     except (ValueError, KeyError, TypeError) as exc:
