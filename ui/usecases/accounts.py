@@ -5,6 +5,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from argon2 import PasswordHasher
@@ -23,8 +24,6 @@ MAX_PASSWORD_CHARACTERS: Final = 256
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 _ROLES: Final = ("annotator", "lead")
 _HASHER: Final = PasswordHasher()
-# Verified against when the name is unknown, so that both answers take equally long.
-_NOBODYS_HASH: Final = _HASHER.hash(secrets.token_hex(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +205,15 @@ def _audit_refusal(desk: Desk, account: Account | None, way: str) -> None:
 
 def _matches(password: str, password_hash: str | None) -> bool:
     try:
-        return _HASHER.verify(password_hash or _NOBODYS_HASH, password) and password_hash is not None
+        return _HASHER.verify(password_hash or _nobodys_hash(), password) and password_hash is not None
     except (VerificationError, InvalidHashError):
         return False
+
+
+@cache
+def _nobodys_hash() -> str:
+    """Verified against when the name is unknown, so that both answers take equally long."""
+    return _HASHER.hash(secrets.token_hex(16))
 
 
 def _hashed(token: str) -> str:
