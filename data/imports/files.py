@@ -21,6 +21,8 @@ SUFFIXES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 MAX_JSON_BYTES: Final = 200 * 1024 * 1024
 MAX_CELL_CHARACTERS: Final = 1_000_000
+# What the CSV reader takes into memory at most; over it the file is refused, from MAX_CELL_CHARACTERS on the row alone.
+_MAX_CSV_FIELD: Final = 16 * 1024 * 1024
 PARQUET_BATCH_ROWS: Final = 1_000
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -34,15 +36,19 @@ def importable_files(path: Path) -> list[Path]:
     Raises:
         InputError: nothing there, or nothing that can be read.
     """
-    if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-        if not files:
-            raise InputError(f"{path}: the folder has no file that can be read; put one of {', '.join(SUFFIXES)} there")
-        return files
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder; check the path")
-    if not path.is_file():
-        raise InputError(f"{path}: is neither a file nor a folder")
+    try:
+        if path.is_dir():
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+            if not files:
+                known = ", ".join(SUFFIXES)
+                raise InputError(f"{path}: the folder has no file that can be read; put one of {known} there")
+            return files
+        if not path.exists():
+            raise InputError(f"{path}: no such file or folder; check the path")
+        if not path.is_file():
+            raise InputError(f"{path}: is neither a file nor a folder")
+    except OSError as exc:
+        raise InputError(f"{shown(str(path))}: cannot be opened: {exc.strerror}; check path and rights") from exc
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: cannot read {path.suffix or 'a file without a suffix'}; use {', '.join(SUFFIXES)}")
     return [path]
@@ -98,7 +104,9 @@ def _fault_of(value: object) -> str | None:
 
 def _jsonl(file: Path, encoding: str | None) -> Iterator[RawItem]:
     codec = _codec(file, encoding)
-    with file.open("rb") as lines:
+    with file.open("rb") if _ends_lines_in_one_byte(codec) else _recoded(file, codec) as lines:
+        if isinstance(lines, io.BytesIO):
+            codec = "utf-8"
         number = 0
         while line := lines.readline(MAX_LINE_BYTES + 1):
             number += 1
@@ -115,6 +123,22 @@ def _jsonl(file: Path, encoding: str | None) -> Iterator[RawItem]:
                 yield Refusal(file.name, number, _not_text(exc, codec), shown(line))
                 continue
             yield _parsed_line(text.rstrip("\r\n"), file.name, number)
+
+
+def _ends_lines_in_one_byte(codec: str) -> bool:
+    """False for UTF-16 and its like, which cannot be cut into lines before they are decoded."""
+    return "x\n".encode(codec).endswith(b"x\n")
+
+
+def _recoded(file: Path, codec: str) -> io.BytesIO:
+    """The whole file as UTF-8."""
+    size = file.stat().st_size
+    if size > MAX_JSON_BYTES:
+        raise InputError(f"{file.name}: {size} bytes of {codec}; save it as UTF-8, which is streamed")
+    try:
+        return io.BytesIO(file.read_bytes().decode(codec).encode("utf-8", "surrogatepass"))
+    except UnicodeDecodeError as exc:
+        raise InputError(f"{file.name}: {_not_text(exc, codec)}") from exc
 
 
 def _parsed_line(text: str, file: str, number: int) -> RawRow | Refusal:
@@ -162,7 +186,7 @@ def _rows_inside(document: object, file: str) -> list[object]:
 
 def _csv(file: Path, encoding: str | None) -> Iterator[RawItem]:
     codec = _codec(file, encoding)
-    csv.field_size_limit(MAX_CELL_CHARACTERS + 1)
+    csv.field_size_limit(_MAX_CSV_FIELD)
     try:
         with file.open(encoding=codec, newline="") as lines:
             head = lines.read(64 * 1024)

@@ -1,6 +1,7 @@
 """Any table of questions, by a column mapping: multiple choice, or open questions with a final answer."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from data.errors import InputError
 from data.ids import normal_form, question_id
@@ -12,8 +13,14 @@ from data.imports.options import Options, options_from_cell, options_from_cells
 from data.records import Question
 
 
-def parse_rows(rows: Iterable[RawItem], mapping: ColumnMapping, benchmark: str) -> Iterator[Parsed | Refusal | Notice]:
-    """One item a row, in order, then a notice where the file's integers look as if they counted from 1."""
+def parse_rows(
+    rows: Iterable[RawItem], mapping: ColumnMapping, benchmark: str, *, is_one_of_several: bool = False
+) -> Iterator[Parsed | Refusal | Notice]:
+    """One item a row, in order, then a notice where the file's integers look as if they counted from 1.
+
+    A source key is the row's own key, else its number behind the file's name: a benchmark may come in several files.
+    With `is_one_of_several` the file's name stands before keys too, for each file may count them anew.
+    """
     lowest_seen: int | None = None
     beyond_end = 0
     file = ""
@@ -26,7 +33,7 @@ def parse_rows(rows: Iterable[RawItem], mapping: ColumnMapping, benchmark: str) 
         if number is not None:
             lowest_seen = number if lowest_seen is None else min(lowest_seen, number)
         try:
-            yield _parsed(row, mapping, benchmark)
+            yield _parsed(row, mapping, benchmark, is_one_of_several=is_one_of_several)
         except InputError as exc:
             beyond_end += "declare --map answer_scheme=index1" in str(exc)
             yield Refusal(row.file, row.number, str(exc), shown(str(row.values.get(mapping.context, row.values))))
@@ -49,14 +56,16 @@ def suspicions_of(options: Options, index: int | None) -> tuple[str, ...]:
     return (f"two options are the same ({text!r}){', one of them keyed' if keyed else ''}: answer uniqueness suspect",)
 
 
-def _parsed(row: RawRow, mapping: ColumnMapping, benchmark: str) -> Parsed:
+def _parsed(row: RawRow, mapping: ColumnMapping, benchmark: str, *, is_one_of_several: bool) -> Parsed:
     require_columns(mapping, row)
     context = row.values[mapping.context]
     if not isinstance(context, str) or not context.strip():
         raise InputError(f"the question ({mapping.context!r}) is empty or no text; fill it or remove the row")
     cell = row.values.get(mapping.answer) if mapping.answer else None
-    key = str(row.values.get(mapping.key) or row.number) if mapping.key else str(row.number)
-    subject = str(row.values.get(mapping.subject) or "") if mapping.subject else ""
+    key = _text_of(row, mapping.key)
+    if not key or is_one_of_several:
+        key = f"{Path(row.file).stem}/{key or row.number}"
+    subject = _text_of(row, mapping.subject)
     if not mapping.options:
         answer = None if cell is None or not str(cell).strip() else final_answer(str(cell))
         question = Question(
@@ -78,6 +87,12 @@ def _options(row: RawRow, mapping: ColumnMapping) -> Options:
     names = [name.strip()[-1:].upper() for name in mapping.options[: len(options.texts)]]
     lettered = names == [chr(ord("A") + position) for position in range(len(names))]
     return options if lettered else Options(options.texts)
+
+
+def _text_of(row: RawRow, column: str | None) -> str:
+    """Empty where there is no such column or cell; 0 is a cell."""
+    cell = None if column is None else row.values.get(column)
+    return "" if cell is None else str(cell).strip()
 
 
 def _integer(cell: object) -> int | None:

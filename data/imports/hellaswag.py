@@ -5,6 +5,7 @@ Sources: HellaSwag (arXiv 1905.07830) JSONL with ctx, endings, label; HellaSwag-
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -92,7 +93,8 @@ def _each(rows: Iterable[RawItem], parse: Callable[[RawRow], Parsed]) -> Iterato
 
 def _original(row: RawRow, benchmark: str) -> Parsed:
     parsed = _OriginalRow.model_validate(row.values)
-    key = parsed.source_id or (str(parsed.ind) if parsed.ind is not None else str(row.number))
+    # `source_id` names the video or article, from which several rows may come.
+    key = str(parsed.ind) if parsed.ind is not None else parsed.source_id or f"{Path(row.file).stem}/{row.number}"
     options = options_from_cell(parsed.endings)
     index = answer_index(parsed.label, options, "auto")
     question = _question(parsed.ctx, options, index, benchmark, key, parsed.activity_label)

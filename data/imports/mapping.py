@@ -1,7 +1,7 @@
 """Which column is what: guessed from names and first rows, shown to a person before it is used."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from data.errors import InputError
@@ -49,23 +49,30 @@ class ColumnMapping:
     answer_scheme: AnswerScheme = "auto"
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, object]) -> "ColumnMapping":
-        """From JSON-able settings. Raises InputError for an unknown field or scheme."""
+    def from_settings(cls, settings: Mapping[str, object], guess: "ColumnMapping | None" = None) -> "ColumnMapping":
+        """From JSON-able settings; a field that they leave out is as guessed.
+
+        Raises:
+            InputError: an unknown field or scheme, a value of another kind, or no context column, guessed or named.
+        """
         known = set(cls.__dataclass_fields__)
         unknown = sorted(set(settings) - known)
         if unknown:
             raise InputError(f"mapping: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-        scheme = settings.get("answer_scheme", "auto")
+        named = (asdict(guess) if guess is not None else {}) | dict(settings)
+        if "answer" in settings and "answer_scheme" not in settings:
+            named.pop("answer_scheme", None)  # it was guessed from another column
+        scheme = named.get("answer_scheme", "auto")
         if scheme not in ANSWER_SCHEMES:
             raise InputError(f"mapping: answer_scheme {scheme!r}; use one of {', '.join(ANSWER_SCHEMES)}")
-        options = settings.get("options", ())
+        options = named.get("options", ())
         if isinstance(options, str):
             options = (options,)
-        if not isinstance(options, Sequence) or not isinstance(settings.get("context"), str):
+        if not isinstance(options, Sequence) or not isinstance(named.get("context"), str):
             raise InputError("mapping: `context` names a column and `options` one or several")
-        optional = {name: settings.get(name) for name in ("answer", "key", "subject")}
+        optional = {name: named.get(name) for name in ("answer", "key", "subject")}
         return cls(
-            context=str(settings["context"]),
+            context=str(named["context"]),
             options=tuple(str(name) for name in options),
             answer_scheme=scheme,
             **{name: None if value is None else str(value) for name, value in optional.items()},
@@ -125,7 +132,7 @@ def _first_of(names: Sequence[str], lowered: Mapping[str, str]) -> str | None:
 
 def _are_indexes(answer: str, options: Sequence[str], rows: Sequence[RawRow]) -> bool:
     """Whether all answers are integers, one of them 0, and some are no option's text: then none is meant as text."""
-    cells = [(str(row.values.get(answer)).strip(), row) for row in rows if row.values.get(answer) not in {None, ""}]
+    cells = [(str(row.values.get(answer)).strip(), row) for row in rows if row.values.get(answer) not in (None, "")]
     if not cells or not all(cell.isdecimal() for cell, _ in cells) or "0" not in {cell for cell, _ in cells}:
         return False
     return any(cell not in str([row.values.get(name) for name in options]) for cell, row in cells)

@@ -1,7 +1,7 @@
 """The formats by name, which one a file is, and the one way to read any of them."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,29 +22,40 @@ PEEK_ROWS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file or hub data set as it will be read. `rows_seen` are its first rows, for a preview."""
+    """One file or hub data set as it will be read. `rows_seen` are its first rows, for a preview.
+
+    `is_one_of_several`: other files of the same location are read with it.
+    """
 
     name: str
     path: Path | str
     format_name: FormatName
     guess: MappingGuess
     rows_seen: tuple[RawRow, ...]
+    is_one_of_several: bool = False
 
 
 def inspect(location: str, *, encoding: str | None = None) -> list[Source]:
     """What there is to import at a file, a folder, or `hf:ID`; reads only the first rows of each file.
 
     Raises:
-        InputError: nothing there that can be read.
+        InputError: nothing there that can be read. One damaged file of a folder is a source without rows, whose
+            guess says why.
     """
     paths: list[Path | str] = [location] if location.startswith(HUB_PREFIX) else [*importable_files(Path(location))]
     sources = []
     for path in paths:
-        first = itertools.islice(_raw_rows(path, encoding), PEEK_ROWS)
-        seen = tuple(item for item in first if isinstance(item, RawRow))
-        guess = guess_mapping(seen) if seen else MappingGuess(None, (), ("no row could be read",))
+        guess = MappingGuess(None, (), ("no row could be read",))
+        seen: tuple[RawRow, ...] = ()
+        try:
+            first = itertools.islice(_raw_rows(path, encoding), PEEK_ROWS)
+            seen = tuple(item for item in first if isinstance(item, RawRow))
+        except InputError as exc:
+            if len(paths) == 1:
+                raise
+            guess = MappingGuess(None, (), (str(exc),))
         name = path if isinstance(path, str) else path.name
-        sources.append(Source(name, path, detect(seen), guess, seen))
+        sources.append(Source(name, path, detect(seen), guess_mapping(seen) if seen else guess, seen, len(paths) > 1))
     return sources
 
 
@@ -71,16 +82,19 @@ def read(
     benchmark: str,
     now: datetime,
     format_name: FormatName | None = None,
-    mapping: ColumnMapping | None = None,
+    mapping: Mapping[str, object] | None = None,
     encoding: str | None = None,
 ) -> Iterator[Parsed | Refusal | Notice]:
     """Every row of a source, parsed or refused, in order. `format_name` and `mapping` overrule what was found.
 
+    Args:
+        mapping: fields of ColumnMapping; those left out are as guessed.
+
     Raises:
-        InputError: the file as a whole cannot be read, or no mapping is given and none could be guessed.
+        InputError: the file as a whole cannot be read, or the mapping lacks the context and it could not be guessed.
     """
     rows = _raw_rows(source.path, encoding)
-    match format_name or source.format_name:
+    match format_of(source, format_name, mapping):
         case "hellaswag":
             yield from parse_original(rows, benchmark)
         case "hellaswag-pro":
@@ -88,10 +102,28 @@ def read(
         case "hellaswag-pro-variants":
             yield from parse_pro_variants(rows, benchmark, now)
         case "generic":
-            chosen = mapping or source.guess.mapping
+            chosen = mapping_of(source, mapping)
             if chosen is None:
                 raise InputError(f"{source.name}: {source.guess.notes[0]}; name the columns with --map")
-            yield from parse_rows(rows, chosen, benchmark)
+            yield from parse_rows(rows, chosen, benchmark, is_one_of_several=source.is_one_of_several)
+
+
+def format_of(source: Source, format_name: FormatName | None, mapping: Mapping[str, object] | None) -> FormatName:
+    """The format declared, else found; a mapping says that it is a table like any other.
+
+    Raises:
+        InputError: a mapping is given with a format that has its own columns.
+    """
+    if mapping is None:
+        return format_name or source.format_name
+    if format_name not in (None, "generic"):
+        raise InputError(f"format {format_name} has its own columns; leave out --map, or use the format generic")
+    return "generic"
+
+
+def mapping_of(source: Source, mapping: Mapping[str, object] | None) -> ColumnMapping | None:
+    """The columns named, else guessed. Raises InputError for a mapping that cannot be."""
+    return source.guess.mapping if mapping is None else ColumnMapping.from_settings(mapping, source.guess.mapping)
 
 
 def benchmark_name(location: str) -> str:
@@ -99,7 +131,7 @@ def benchmark_name(location: str) -> str:
     if location.startswith(HUB_PREFIX):
         return location.removeprefix(HUB_PREFIX).strip("/").split("/")[-1].split(":")[0] or "hub"
     path = Path(location).absolute()
-    return path.name if path.is_dir() else path.stem
+    return (path.name if path.is_dir() else path.stem) or "import"
 
 
 def _raw_rows(path: Path | str, encoding: str | None) -> Iterator[RawItem]:

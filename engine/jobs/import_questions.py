@@ -4,6 +4,7 @@ Settings: `location` (file, folder or `hf:ID`), `benchmark`, and optionally `for
 A row that carries its original question along adds that question once, where no row of its own has it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,8 +24,7 @@ from data.arrow import (
 )
 from data.errors import InputError
 from data.imports.items import Notice, Parsed, Refusal, shown
-from data.imports.mapping import ColumnMapping
-from data.imports.table import FORMATS, FormatName, Source, inspect, read
+from data.imports.table import FORMATS, FormatName, Source, format_of, inspect, read
 from data.records import ContractCheck, Question, QuestionId, RunId, Variant
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
@@ -65,17 +65,18 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     location, benchmark = str(settings["location"]), str(settings["benchmark"])
     encoding = _text_or_none(settings.get("encoding"))
     format_name = _format(settings.get("format"))
-    mapping_settings = settings.get("mapping")
-    mapping = ColumnMapping.from_settings(mapping_settings) if isinstance(mapping_settings, Mapping) else None
+    mapping = settings.get("mapping")
+    mapping = dict(mapping) if isinstance(mapping, Mapping) else None
     sources = inspect(location, encoding=encoding)
 
     tally = _Tally(files=[source.name for source in sources])
     outputs = _Outputs(folder.outputs, RunId(folder.spec().run_id))
     with outputs:
         for source in sources:
+            is_variants = format_of(source, format_name, mapping) == "hellaswag-pro-variants"
             for item in _items(source, benchmark, format_name, mapping, encoding):
                 outputs.take(item)
-                _count(tally, item, is_variants=(format_name or source.format_name) == "hellaswag-pro-variants")
+                _count(tally, item, is_variants=is_variants)
                 if tally.rows % BATCH_ROWS == 0:
                     report.progress(tally.rows, None, source.name)
         outputs.flush_carried()
@@ -94,7 +95,11 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
 
 
 def _items(
-    source: Source, benchmark: str, format_name: FormatName | None, mapping: ColumnMapping | None, encoding: str | None
+    source: Source,
+    benchmark: str,
+    format_name: FormatName | None,
+    mapping: Mapping[str, object] | None,
+    encoding: str | None,
 ) -> Iterator[Parsed | Refusal | Notice]:
     """A file that cannot be read at all is one refusal at row 0; the other files go on."""
     now = datetime.now(UTC)
@@ -126,7 +131,10 @@ def _count(tally: _Tally, item: Parsed | Refusal | Notice, *, is_variants: bool)
 
 
 class _Outputs:
-    """Writes the four output files in batches, by temporary name; memory holds one batch and the carried questions."""
+    """Writes the four output files in batches, by temporary name; memory holds one batch and the carried questions.
+
+    Two questions of one import under one source key would supersede each other: the second gets a key of its own.
+    """
 
     def __init__(self, outputs: Path, run_id: RunId) -> None:
         self._run_id = run_id
@@ -142,6 +150,8 @@ class _Outputs:
         self._issues: list[dict[str, object]] = []
         self._own: set[QuestionId] = set()
         self._carried: dict[QuestionId, Question] = {}
+        self._keys: dict[str, QuestionId] = {}
+        self._repeated_keys: Counter[str] = Counter()
 
     def __enter__(self) -> "_Outputs":
         return self
@@ -156,7 +166,7 @@ class _Outputs:
         match item:
             case Parsed(question=question, variant=None):
                 self._own.add(question.question_id)
-                self._questions.append(question)
+                self._questions.append(self._under_its_own_key(question, item.file))
             case Parsed(question=question, variant=Variant() as variant):
                 self._carried[question.question_id] = question
                 self._variants.append(replace(variant, run_id=self._run_id))
@@ -172,10 +182,23 @@ class _Outputs:
             self._write()
 
     def flush_carried(self) -> None:
-        """The originals of variants that no row of their own brought."""
-        self._questions.extend(
-            question for question_id, question in self._carried.items() if question_id not in self._own
-        )
+        """The originals of variants that no row of their own brought; then what is to be said of source keys."""
+        for question_id, question in self._carried.items():
+            if question_id not in self._own:
+                self._questions.append(self._under_its_own_key(question, ""))
+        for file, rows in self._repeated_keys.items():
+            told = f"{rows} questions have the source key of another one; #2, #3, ... was put after it"
+            self._issue(file, 0, "notice", f"{told}. Name a column without repeats with --map key=COLUMN", "")
+
+    def _under_its_own_key(self, question: Question, file: str) -> Question:
+        key, number = question.source_key, 1
+        while self._keys.setdefault(key, question.question_id) != question.question_id:
+            number += 1
+            key = f"{question.source_key}#{number}"
+        if number == 1:
+            return question
+        self._repeated_keys[file] += 1
+        return replace(question, source_key=key)
 
     def _issue(self, file: str, row: int, severity: str, reason: str, text: str) -> None:
         self._issues.append({"file": file, "row": row, "severity": severity, "reason": reason, "text": text})
@@ -208,7 +231,7 @@ class _Writer:
 
 
 def _format(name: object) -> FormatName | None:
-    if name in {None, "", "auto"}:
+    if name in (None, "", "auto"):
         return None
     for known in FORMATS:
         if name == known:
@@ -217,4 +240,4 @@ def _format(name: object) -> FormatName | None:
 
 
 def _text_or_none(value: object) -> str | None:
-    return None if value in {None, ""} else str(value)
+    return None if value in (None, "") else str(value)

@@ -132,6 +132,25 @@ def test_a_declared_encoding_is_used(tmp_path: Path) -> None:
         rows_in(tmp_path / "a.csv", content, "klingon")
 
 
+def test_utf_16_lines_are_read_where_declared(tmp_path: Path) -> None:
+    content = '{"a": "één"}\n{"a": "\u2028"}\n'.encode("utf-16")
+
+    assert values_in(tmp_path / "a.jsonl", content, "utf-16") == [{"a": "één"}, {"a": "\u2028"}]
+
+
+def test_a_csv_cell_of_a_megabyte_costs_its_own_row_only(tmp_path: Path) -> None:
+    items = rows_in(tmp_path / "a.csv", b"question,A\nwhy,so\n" + b"x" * 1_200_000 + b",so\nwho,me\n")
+
+    assert [type(item) for item in items] == [RawRow, Refusal, RawRow]
+    assert isinstance(items[1], Refusal)
+    assert (items[1].number, "1200000 characters" in items[1].reason) == (3, True)
+
+
+def test_a_name_that_no_disk_takes_is_one_clear_line() -> None:
+    with pytest.raises(InputError, match="cannot be opened: File name too long; check path"):
+        importable_files(Path("x" * 300 + ".csv"))
+
+
 @pytest.mark.parametrize("name", ["archive.zip", "notes.txt", "weights.bin"])
 def test_other_kinds_of_file_are_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PK\x03\x04")

@@ -22,7 +22,7 @@ def written(file: Path, rows: Sequence[Mapping[str, object]]) -> Source:
     return source
 
 
-def imported(source: Source, mapping: ColumnMapping | None = None) -> list[Parsed | Refusal | Notice]:
+def imported(source: Source, mapping: Mapping[str, object] | None = None) -> list[Parsed | Refusal | Notice]:
     return list(read(source, benchmark="test", now=NOW, mapping=mapping))
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_counts_from_one_is_warned_about_and_read_when_declared(tmp_
     source = written(tmp_path / "a.jsonl", rows)
 
     items = imported(source)
-    declared = imported(source, ColumnMapping("question", ("A", "B", "C", "D"), "answer", answer_scheme="index1"))
+    declared = imported(source, {"answer_scheme": "index1"})
 
     assert [type(item) for item in items] == [Parsed, Parsed, Parsed, Refusal, Notice]
     assert isinstance(items[-1], Notice)
@@ -187,6 +187,85 @@ def test_a_mapping_from_settings_is_checked() -> None:
     ):
         with pytest.raises(InputError, match=reason):
             ColumnMapping.from_settings(settings)
+
+
+def test_a_mapping_names_what_was_guessed_wrong_and_the_rest_is_as_guessed(tmp_path: Path) -> None:
+    rows = [{"question": "q", "choices": ["a", "b"], "answer": 0, "gold_letter": "B"}]
+    source = written(tmp_path / "a.jsonl", rows)
+
+    [item] = parsed(imported(source, {"answer": "gold_letter"}))
+    [unlabelled] = parsed(imported(source, {"answer": None}))
+
+    assert (item.question.context, item.question.answer_index) == ("q", 1)
+    assert unlabelled.question.answer_index is None
+
+
+def test_a_mapping_reads_a_table_that_looks_like_a_known_format_and_goes_with_no_other(tmp_path: Path) -> None:
+    row = {"ind": 4, "ctx": "A man sits on a roof. he", "endings": ["a", "b"], "label": "0", "best": "b"}
+    source = written(tmp_path / "a.jsonl", [row])
+
+    [item] = parsed(imported(source, {"answer": "best"}))
+
+    assert (source.format_name, item.question.answer_index) == ("hellaswag", 1)
+    with pytest.raises(InputError, match="has its own columns; leave out --map"):
+        list(read(source, benchmark="t", now=NOW, format_name="hellaswag", mapping={"answer": "best"}))
+
+
+def test_an_answer_that_is_a_list_is_refused_and_no_crash(tmp_path: Path) -> None:
+    rows = [{"question": "q", "choices": ["a", "b"], "answer": ["a"]}]
+
+    [item] = imported(written(tmp_path / "a.jsonl", rows))
+
+    assert isinstance(item, Refusal)
+    assert "is a list" in item.reason
+
+
+def test_a_key_of_zero_is_a_key(tmp_path: Path) -> None:
+    rows = [{"id": number, "subject": 0, "question": f"q{number}", "choices": ["a", "b"]} for number in range(3)]
+
+    items = parsed(imported(written(tmp_path / "a.jsonl", rows)))
+
+    assert [item.question.source_key for item in items] == ["0", "1", "2"]
+    assert items[0].question.subject == "0"
+
+
+def test_rows_without_a_key_are_told_apart_by_file_and_number(tmp_path: Path) -> None:
+    for name in ("dev", "test"):
+        (tmp_path / f"{name}.csv").write_text(f"question,A,B,answer\n{name} one,x,y,A\n{name} two,x,y,B\n")
+
+    keys = [item.question.source_key for source in inspect(str(tmp_path)) for item in parsed(imported(source))]
+
+    assert keys == ["dev/2", "dev/3", "test/2", "test/3"]
+
+
+def test_files_of_one_folder_may_each_count_their_keys_anew(tmp_path: Path) -> None:
+    for name in ("dev", "test"):
+        written(tmp_path / f"{name}.jsonl", [{"id": 1, "question": f"{name} one", "choices": ["x", "y"]}])
+
+    keys = [item.question.source_key for source in inspect(str(tmp_path)) for item in parsed(imported(source))]
+
+    assert keys == ["dev/1", "test/1"]
+
+
+def test_rows_of_one_hellaswag_video_are_questions_of_their_own(tmp_path: Path) -> None:
+    row = {"activity_label": "High jump", "endings": ["a", "b"], "label": 0, "source_id": "activitynet~v_x"}
+    rows = [{**row, "ind": ind, "ctx": f"An athlete runs {ind} steps. She"} for ind in (114, 116)]
+
+    items = parsed(imported(written(tmp_path / "a.jsonl", rows)))
+
+    assert [item.question.source_key for item in items] == ["114", "116"]
+
+
+def test_a_damaged_file_of_a_folder_is_a_source_that_says_why_and_alone_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    (tmp_path / "b.jsonl").write_text('{"question": "q", "choices": ["a", "b"]}\n')
+
+    damaged, sound = inspect(str(tmp_path))
+
+    assert "a.parquet: is not readable" in damaged.guess.notes[0]
+    assert len(sound.rows_seen) == 1
+    with pytest.raises(InputError, match="not readable as Parquet"):
+        inspect(str(tmp_path / "a.parquet"))
 
 
 def test_a_data_set_that_datasets_can_read_is_imported_by_hf(tmp_path: Path) -> None:

@@ -77,8 +77,26 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> 
 
     result = run_job(folder)
 
-    assert result.state == "failed" or folder.read_output("questions").num_rows == 1
-    assert "a.parquet" in (result.error or folder.read_output("issues").to_pylist()[0]["file"])
+    [issue] = folder.read_output("issues").to_pylist()
+    assert result.state == "done", result.error
+    assert folder.read_output("questions").num_rows == 1
+    assert (issue["file"], issue["row"], issue["severity"]) == ("a.parquet", 0, "refused")
+
+
+def test_two_contents_under_one_key_are_both_kept_and_a_notice_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "quiz.csv"
+    file.write_text("id,question,A,B,answer\n7,why,so,no,A\n7,how,so,no,A\n7,why,so,no,A\n8,who,me,you,B\n")
+    folder = import_folder(tmp_path, file)
+
+    run_job(folder)
+
+    questions = folder.read_output("questions").to_pylist()
+    [issue] = folder.read_output("issues").to_pylist()
+    assert [(row["source_key"], row["context"]) for row in questions] == [
+        ("7", "why"), ("7#2", "how"), ("7", "why"), ("8", "who"),
+    ]  # fmt: skip
+    assert (issue["severity"], issue["file"]) == ("notice", "quiz.csv")
+    assert "--map key=COLUMN" in issue["reason"]
 
 
 def test_the_process_that_the_desk_starts_ends_with_a_reason_when_nothing_is_there(tmp_path: Path) -> None:

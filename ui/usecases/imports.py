@@ -2,17 +2,27 @@
 
 import re
 import secrets
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from data.errors import InputError, NotFoundError
+from data.errors import InputError, NotFoundError, SetupError
 from data.imports.files import SUFFIXES
+from data.imports.hub import HUB_PREFIX
 from data.imports.items import Notice, Parsed, Refusal
-from data.imports.mapping import ColumnMapping
-from data.imports.table import FORMATS, FormatName, Source, benchmark_name, inspect, read
+from data.imports.table import (
+    FORMATS,
+    FormatName,
+    Source,
+    benchmark_name,
+    format_of,
+    inspect,
+    mapping_of,
+    read,
+)
 from data.records import Question, Run
 from engine.jobs.folder import RunFolder
 from ui.jobs import Submission
@@ -24,6 +34,8 @@ PREVIEW_ROWS: Final = 20
 MAX_ISSUES: Final = 1000
 MAX_UPLOAD_BYTES: Final = 200 * 1024 * 1024
 _SAFE_NAME: Final = re.compile(r"[^\w.-]+")
+# A file's name has 255 bytes, a character up to four.
+_MAX_NAME_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +105,11 @@ def preview_import(
     """
     require_lead(desk, actor, "import.preview", location)
     name = benchmark or benchmark_name(location)
-    columns = None if mapping is None else ColumnMapping.from_settings(mapping)
     sources = inspect(location, encoding=encoding)
     return ImportPreview(
         location,
         name,
-        tuple(_preview(desk, source, name, _known_format(format_name), columns, encoding) for source in sources),
+        tuple(_preview(desk, source, name, _known_format(format_name), mapping, encoding) for source in sources),
     )
 
 
@@ -118,13 +129,16 @@ def start_import(
         PermissionDeniedError, InputError (nothing there that can be read, no such format, a mapping that cannot be).
     """
     require_lead(desk, actor, "import.start", location)
-    if mapping is not None:
-        ColumnMapping.from_settings(mapping)
-    inspect(location, encoding=encoding)
+    declared = _known_format(format_name)
+    is_on_hub = location.startswith(HUB_PREFIX)
+    # A data set of the hub is downloaded by the job, which may take long; what is here is looked at first.
+    for source in [] if is_on_hub else inspect(location, encoding=encoding):
+        if format_of(source, declared, mapping) == "generic" and source.rows_seen:
+            mapping_of(source, mapping)
     settings: dict[str, object] = {
-        "location": location if location.startswith("hf:") else str(Path(location).absolute()),
+        "location": location if is_on_hub else str(Path(location).absolute()),
         "benchmark": benchmark or benchmark_name(location),
-        "format": _known_format(format_name),
+        "format": declared,
         "mapping": None if mapping is None else dict(mapping),
         "encoding": encoding,
     }
@@ -154,7 +168,7 @@ def keep_upload(desk: Desk, actor: Actor, *, name: str, content: bytes) -> str:
     """Put an uploaded file into the state folder; where it lies, for `preview_import` and `start_import`.
 
     Raises:
-        PermissionDeniedError, InputError (a kind of file that is not read, empty, or too large).
+        PermissionDeniedError, InputError (a kind of file that is not read, empty, or too large), SetupError (no room).
     """
     require_lead(desk, actor, "import.upload", name)
     # Only the last part of the name is kept, so that no path in it can lead out of the folder.
@@ -166,9 +180,13 @@ def keep_upload(desk: Desk, actor: Actor, *, name: str, content: bytes) -> str:
     if len(content) > MAX_UPLOAD_BYTES:
         raise InputError(f"upload {name!r} is over {MAX_UPLOAD_BYTES // 2**20} MiB; import it by its path instead")
     folder = desk.settings.state / "uploads" / secrets.token_hex(4)
-    folder.mkdir(parents=True)
-    file = folder / bare
-    file.write_bytes(content)
+    file = folder / bare[-_MAX_NAME_CHARACTERS:]
+    try:
+        folder.mkdir(parents=True)
+        file.write_bytes(content)
+    except OSError as exc:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise SetupError(f"upload {name!r} cannot be kept in {folder}: {exc.strerror}; make room there") from exc
     audit(desk, actor, "import.upload", bare, size_bytes=len(content))
     return str(file)
 
@@ -178,15 +196,17 @@ def _preview(
     source: Source,
     benchmark: str,
     format_name: FormatName | None,
-    mapping: ColumnMapping | None,
+    mapping: Mapping[str, object] | None,
     encoding: str | None,
 ) -> SourcePreview:
     notes = list(source.guess.notes)
     questions: list[Question] = []
     refused: list[ImportIssue] = []
     suspicions: list[str] = []
-    wanted = format_name or source.format_name
+    wanted = format_of(source, format_name, mapping)
+    used = None
     try:
+        used = mapping_of(source, mapping) if wanted == "generic" else None
         items = read(
             source, benchmark=benchmark, now=desk.now(), format_name=wanted, mapping=mapping, encoding=encoding
         )
@@ -201,7 +221,6 @@ def _preview(
                     notes.append(item.text)
     except InputError as exc:
         notes.append(str(exc))
-    used = (mapping or source.guess.mapping) if wanted == "generic" else None
     return SourcePreview(
         source.name,
         wanted,

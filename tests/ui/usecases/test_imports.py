@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from data.errors import InputError
+from data.errors import InputError, SetupError
 from ui.usecases.context import OPERATOR, Desk
 from ui.usecases.imports import keep_upload, preview_import
 
@@ -34,6 +34,13 @@ def test_an_upload_that_cannot_be_read_is_refused(desk: Desk, name: str, content
         keep_upload(desk, OPERATOR, name=name, content=content)
 
     assert not (desk.settings.state / "uploads").exists()
+
+
+def test_an_upload_that_the_disk_does_not_take_is_one_clear_line(desk: Desk) -> None:
+    (desk.settings.state / "uploads").write_text("a file where the folder should be")
+
+    with pytest.raises(SetupError, match=r"upload 'x\.csv' cannot be kept in"):
+        keep_upload(desk, OPERATOR, name="x.csv", content=b"question\n")
 
 
 def test_a_preview_shows_what_would_be_refused(desk: Desk, rows_file: Path) -> None:
