@@ -26,6 +26,7 @@ from data.errors import SetupError
 
 _FLOOR: Final = (1, 23, 2)
 _HOST: Final = "127.0.0.1"
+_PROCESS_FILE: Final = "server.json"
 _POLL_S: Final = 0.5
 _REPORT_EVERY_S: Final = 5.0
 # What a process needs of our environment; the rest stays here, tokens of other services first of all. Label Studio
@@ -66,7 +67,7 @@ class LabelStudioServer:
         self._state = state
         self._port = port
         self._credentials = credentials
-        self._process_file = state / "server.json"
+        self._process_file = state / _PROCESS_FILE
         self._child: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
 
@@ -174,11 +175,7 @@ class LabelStudioServer:
         return True
 
     def _recorded(self) -> tuple[int, str, int] | None:
-        try:
-            record = json.loads(self._process_file.read_text("utf-8"))
-            return int(record["pid"]), str(record["identity"]), int(record["port"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        return _recorded(self._process_file)
 
     def _unrecorded(self) -> tuple[int, str, int] | None:
         """Our own child where a full disk kept it from being put on record."""
@@ -210,6 +207,12 @@ class LabelStudioServer:
         except OSError:
             lines = []
         return lines[-1].strip() if lines else "its log is empty"
+
+
+def port_of_running_server(state: Path) -> int | None:
+    """Where the server of this state folder listens; None where none runs."""
+    recorded = _recorded(state / _PROCESS_FILE)
+    return recorded[2] if recorded is not None and _identity(recorded[0]) == recorded[1] else None
 
 
 def server_environment(
@@ -244,6 +247,15 @@ def server_environment(
         "FRONTEND_SENTRY_DSN": "",
     }
     return passed_on | {f"LABEL_STUDIO_{name}": value for name, value in ours.items()}
+
+
+def _recorded(process_file: Path) -> tuple[int, str, int] | None:
+    """Process, identity and port; None where there is no record, or none that can be read."""
+    try:
+        record = json.loads(process_file.read_text("utf-8"))
+        return int(record["pid"]), str(record["identity"]), int(record["port"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _is_sqlite(environment: Mapping[str, str]) -> bool:

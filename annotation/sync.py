@@ -159,6 +159,11 @@ class LabelStudioSync:
         """Something may have changed: sync soon. Cheap, never fails; many hints are one run."""
         self.wanted.set()
 
+    def probe(self) -> None:
+        """Whether the server answers and takes our token; changes nothing on either side. Raises LabelStudioError."""
+        with self._flight:
+            self._client.users()
+
     def health(self) -> SyncHealth:
         """From memory and the store alone: it answers while Label Studio does not."""
         with self._store.read() as connection:

@@ -166,7 +166,7 @@ def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
             )
     elif (local := Path(name).expanduser()).is_dir():
         folder = local.absolute()
-    elif _looks_like_hub_id(str(name)):
+    elif is_hub_id(str(name)):
         folder = _hub_snapshot(str(name))
     else:
         raise ModelError(
@@ -177,7 +177,8 @@ def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
     return folder
 
 
-def _looks_like_hub_id(name: str) -> bool:
+def is_hub_id(name: str) -> bool:
+    """Whether a setting that is no folder reads as `owner/name`."""
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
 
 

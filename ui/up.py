@@ -20,15 +20,14 @@ from data.errors import ModelError, SagedeskError, SetupError
 from data.records import Run
 from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder, model_folder
 from ui.asgi import desk_url
-from ui.commands.line import RemoteLine, running_desk
 from ui.interruptions import Interruptions
 from ui.settings import Settings
 from ui.up_checks import label_studio_python, only_start, require_startable
 from ui.usecases import accounts
 from ui.usecases.context import OPERATOR, Desk
 from ui.usecases.samples import load_sample_project, train_first_verifier, wants_sample_project
-from ui.usecases.sync import SyncStatus, sync_status
-from ui.wiring import close_desk, open_desk, read_or_make_secrets
+from ui.watch import DeskProcess, Report, Watch
+from ui.wiring import close_desk, open_desk, read_or_make_secrets, utc_now
 
 LEAD: Final = "lead"
 LABEL_STUDIO_TIMEOUT_S: Final = 900.0
@@ -37,12 +36,6 @@ DESK_TIMEOUT_S: Final = 180.0
 DESK_GRACE_S: Final = 45.0
 _POLL_S: Final = 0.5
 _SIGN_OF_LIFE_S: Final = 10.0
-_SYNC_POLL_S: Final = 10.0
-_SHORT_LIFE_S: Final = 120.0
-_SHORT_LIVES_AT_MOST: Final = 3
-
-Report = Callable[[str], None]
-Process = subprocess.Popen[bytes]
 
 
 def main(settings: Settings, environment: Mapping[str, str], *, report: Report, answer: Report) -> int:
@@ -68,7 +61,7 @@ def main(settings: Settings, environment: Mapping[str, str], *, report: Report, 
             if server is not None:
                 answer(f"Label Studio behind it: {server.url}")
             answer("Ctrl-C ends everything.")
-            return _Watch(settings, desk, server, interruptions, report).until_the_desk_ends()
+            return Watch(settings, desk, server, interruptions, report).until_the_desk_ends()
         except KeyboardInterrupt:
             report("stopping what was started")
             return 0
@@ -120,7 +113,10 @@ class _Start:
                 "start again when that is mended"
             )
         if embedded_folder(EMBEDDED_ENCODER) is None and not self._fetched(EMBEDDED_ENCODER.name):
-            self._report("going on without the embedding model: the feature verifier works with fewer features")
+            self._report(
+                "going on without the embedding model: the feature verifier works with fewer features; "
+                "once it is there, `sagedesk model train` makes use of it"
+            )
 
     def store(self) -> str:
         """The sample project into an empty store, an account for the first lead; the path of a fresh sign-in link."""
@@ -145,18 +141,19 @@ class _Start:
         close_desk(desk)
         return link.path
 
-    def desk(self) -> Process:
+    def desk(self) -> DeskProcess:
         """Raises SetupError with the desk's last line when it ends before it answers."""
-        url, log_file = desk_url(self._settings), _desk_log(self._settings)
+        url, log_file, began_at = desk_url(self._settings), self._settings.state / "desk.log", utc_now()
         self._report(f"starting the desk on port {self._settings.port}")
         with log_file.open("ab") as log:
-            began_at = log.tell()
-            desk = self._process("-m", "ui.asgi", output=log.fileno(), grace_s=DESK_GRACE_S)
+            offset = log.tell()
+            process = self._process("-m", "ui.asgi", output=log.fileno(), grace_s=DESK_GRACE_S)
+        desk = DeskProcess(process, log_file, offset, began_at)
         begun = said = time.monotonic()
         while not _answers(url):
             now = time.monotonic()
-            if desk.poll() is not None:
-                raise SetupError(f"the desk ended while starting: {_last_words(log_file, began_at)}")
+            if process.poll() is not None:
+                raise SetupError(f"the desk ended while starting: {desk.last_words()}")
             if now - begun > DESK_TIMEOUT_S:
                 raise SetupError(f"the desk does not answer after {DESK_TIMEOUT_S:.0f} s; see {log_file}")
             if now - said > _SIGN_OF_LIFE_S:
@@ -188,7 +185,7 @@ class _Start:
         child = self._process("-m", "engine.embedded", name, output=None, grace_s=15.0)
         return child.wait() == 0
 
-    def _process(self, *arguments: str, output: int | None, grace_s: float) -> Process:
+    def _process(self, *arguments: str, output: int | None, grace_s: float) -> "subprocess.Popen[bytes]":
         """One of ours in a session of its own: Ctrl-C reaches it through us only, in order."""
         with self._interruptions.deferred():
             process = subprocess.Popen(
@@ -201,72 +198,6 @@ class _Start:
             )
             self._running.callback(_stop, process, grace_s)
         return process
-
-
-class _Watch:
-    """What is said and done while everything runs."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        desk: Process,
-        server: LabelStudioServer | None,
-        interruptions: Interruptions,
-        report: Report,
-    ) -> None:
-        self._settings = settings
-        self._desk = desk
-        self._server = server
-        self._interruptions = interruptions
-        self._report = report
-        self._log_began_at = _desk_log(settings).stat().st_size
-        self._server_since = time.monotonic()
-        self._short_lives = 0
-        self._is_stale = False
-        self._sync_looked_at = 0.0
-
-    def until_the_desk_ends(self) -> int:
-        while self._desk.poll() is None:
-            if self._server is not None and not self._server.is_running():
-                self._server = self._started_again(self._server)
-            if time.monotonic() - self._sync_looked_at > _SYNC_POLL_S:
-                self._sync_looked_at = time.monotonic()
-                self._tell_of_sync()
-            time.sleep(_POLL_S)
-        code = self._desk.returncode
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        words = _last_words(_desk_log(self._settings), self._log_began_at)
-        self._report(f"the desk {how}: {words}; nothing that was saved is lost, start again")
-        return 1
-
-    def _started_again(self, server: LabelStudioServer) -> LabelStudioServer | None:
-        """Labels wait in the store meanwhile. One that ends again and again is left alone."""
-        now = time.monotonic()
-        self._short_lives = self._short_lives + 1 if now - self._server_since < _SHORT_LIFE_S else 1
-        if self._short_lives > _SHORT_LIVES_AT_MOST:
-            self._report(f"Label Studio ends again and again (see {server.log}); the desk goes on without it")
-            return None
-        self._report(f"Label Studio ended (see {server.log}); starting it again, labels are kept meanwhile")
-        try:
-            server.start(self._report, undisturbed=self._interruptions.deferred)
-        except SetupError as exc:
-            self._report(f"{exc}; the desk goes on without it")
-            return None
-        self._server_since = now
-        return server
-
-    def _tell_of_sync(self) -> None:
-        status = _sync_status(self._settings)
-        if status is None or (status.stale_since is not None) == self._is_stale:
-            return
-        self._is_stale = status.stale_since is not None
-        if status.stale_since is not None:
-            self._report(
-                f"Label Studio is stale since {status.stale_since:%H:%M} UTC: {status.last_error}; "
-                f"labels are saved here and go there once it answers"
-            )
-        else:
-            self._report("Label Studio answers again")
 
 
 def _fill_store(desk: Desk, report: Report) -> None:
@@ -301,19 +232,7 @@ def _progress_lines(report: Report) -> Callable[[Run], None]:
     return tell
 
 
-def _sync_status(settings: Settings) -> SyncStatus | None:
-    """As the desk tells it; None while it is too busy to say."""
-    try:
-        running = running_desk(settings)
-        if running is None:
-            return None
-        with httpx.Client(timeout=5.0, trust_env=False) as client:
-            return RemoteLine(running, client).call(sync_status)
-    except SagedeskError:
-        return None
-
-
-def _stop(process: Process, grace_s: float) -> None:
+def _stop(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
     """TERM, which all of ours end on in good order; KILL to the whole group, which it leads, after `grace_s`."""
     if process.poll() is not None:
         return
@@ -330,15 +249,3 @@ def _answers(url: str) -> bool:
         return httpx.get(f"{url}/healthz", timeout=2.0, trust_env=False).status_code == 200
     except httpx.HTTPError:
         return False
-
-
-def _desk_log(settings: Settings) -> Path:
-    return settings.state / "desk.log"
-
-
-def _last_words(log_file: Path, began_at: int) -> str:
-    """The last line since `began_at`; earlier starts wrote into the same log."""
-    with log_file.open("rb") as log:
-        log.seek(began_at)
-        lines = log.read().decode("utf-8", "replace").strip().splitlines()
-    return f"{lines[-1] if lines else 'without a word'} (whole log: {log_file})"

@@ -248,7 +248,9 @@ def test_the_token_of_another_desk_is_refused(sagedesk: Sagedesk, served: str, d
     assert "another" not in answer.err
 
 
-def test_the_doctor_says_what_is_well_and_what_to_do(sagedesk: Sagedesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_says_what_is_well_and_what_to_do(
+    sagedesk: Sagedesk, stocked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -262,6 +264,50 @@ def test_the_doctor_says_what_is_well_and_what_to_do(sagedesk: Sagedesk, monkeyp
     assert [finding["advice"] for finding in by_level.values()] == ["stop what uses it or set SAGEDESK_PORT to another"]
     assert well.status == 0
     assert {"store", "verifier", "sync", "disk"} <= {finding["subject"] for finding in well.json}
+
+
+def test_the_doctor_looks_at_an_empty_place_and_leaves_it_empty(sagedesk: Sagedesk, state: Path) -> None:
+    answer = sagedesk("doctor", "--json")
+
+    assert next(finding for finding in answer.json if finding["subject"] == "store")["level"] == "ok"
+    assert not state.exists()
+
+
+def test_the_doctor_tells_where_the_running_desk_is(sagedesk: Sagedesk, served: str) -> None:
+    answer = sagedesk("doctor", "--json")
+
+    assert next(finding for finding in answer.json if finding["subject"] == "desk")["detail"] == f"runs at {served}"
+    assert {"store", "sync"} <= {finding["subject"] for finding in answer.json}
+
+
+def test_the_doctor_asks_a_label_studio_that_should_be_there(
+    sagedesk: Sagedesk, stocked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("LABEL_STUDIO_URL", f"http://127.0.0.1:{free.getsockname()[1]}")
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", "a key")
+
+    answer = sagedesk("doctor", "--json")
+
+    sync = next(finding for finding in answer.json if finding["subject"] == "sync")
+    assert sync["level"] == "warn"
+    assert "refused" in sync["detail"]
+    assert "LABEL_STUDIO_URL" in sync["advice"]
+
+
+def test_the_doctor_fails_a_model_that_will_not_load(
+    sagedesk: Sagedesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"half a downloa")
+    monkeypatch.setenv("SAGEDESK_MODEL", str(tmp_path / "model"))
+
+    answer = sagedesk("doctor", "--json")
+
+    assert answer.status == 1
+    assert any("model.safetensors is damaged" in finding["detail"] for finding in answer.json)
 
 
 def test_the_doctor_reports_a_store_that_is_in_use(sagedesk: Sagedesk, desk: Desk) -> None:

@@ -25,12 +25,15 @@ def doctor_(as_json: AsJson = False) -> None:
     """Check environment, store, Label Studio and models; exit status 1 when something fails."""
     settings = read_settings()
     running = running_desk(settings)
-    findings = doctor.examine_environment(settings, is_desk_running=running is not None)
-    try:
-        with open_line(settings, with_label_studio=True) as line:
-            findings += line.call(doctor.diagnose)
-    except SagedeskError as exc:
-        findings.append(Finding("desk", "fail", str(exc)))
+    findings = doctor.examine_environment(settings, desk_url=None if running is None else running.url)
+    if running is None and not settings.store_file.exists():
+        findings.append(Finding("store", "ok", "none yet; `make up` makes one with a sample project"))
+    else:
+        try:
+            with open_line(settings, with_label_studio=True) as line:
+                findings += line.call(doctor.diagnose, is_serving=line.is_remote)
+        except SagedeskError as exc:
+            findings.append(Finding("store" if running is None else "desk", "fail", str(exc)))
     if as_json:
         emit_json(findings)
     else:

@@ -10,21 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from annotation.server import port_of_running_server
 from annotation.server_template import server_version
-from data.errors import SagedeskError
+from data.errors import LabelStudioError, SagedeskError
 from data.tables.overview import OverviewTable
-from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EmbeddedModel, default_cache, embedded_folder
-from engine.model_safety import refuse_unsafe_folder
+from engine.embedded import (
+    EMBEDDED_ENCODER,
+    EMBEDDED_GENERATOR,
+    EmbeddedModel,
+    default_cache,
+    embedded_folder,
+    is_hub_id,
+    model_folder,
+)
 from ui.settings import Settings
 from ui.usecases.context import Actor, Desk
 from ui.usecases.models import champion_verifier
-from ui.usecases.sync import status_from
+from ui.usecases.sync import SyncStatus, status_from
 
 Level = Literal["ok", "warn", "fail"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 OLDEST_PYTHON: Final = (3, 11)
 MIN_FREE_BYTES: Final = 1_000_000_000
+AMPLE_FREE_BYTES: Final = 3_000_000_000
 _PARTS: Final = {
     "desk": ("duckdb", "streamlit", "starlette", "uvicorn", "label-studio-sdk", "argon2-cffi"),
     "ml": ("torch", "transformers", "scikit-learn", "datasets"),
@@ -41,23 +50,23 @@ class Finding:
     advice: str = ""
 
 
-def examine_environment(settings: Settings, *, is_desk_running: bool) -> list[Finding]:
-    """All that can be seen without opening the store."""
+def examine_environment(settings: Settings, *, desk_url: str | None) -> list[Finding]:
+    """All that can be seen without opening the store; `desk_url` is that of this state's desk, if one runs."""
     return [
         _python(),
         *_packages(),
         _state_folder(settings),
         _disk(settings),
-        _port("desk", settings.host, settings.port, "SAGEDESK_PORT", is_ours=is_desk_running),
+        *_ports(settings, desk_url),
         _generator(settings),
-        _embedded(EMBEDDED_ENCODER, "the feature verifier works without sentence similarities; run `make setup`"),
+        _embedded(EMBEDDED_ENCODER, "run `sagedesk model fetch`; the feature verifier works with fewer features"),
         _label_studio_environment(settings),
     ]
 
 
-def diagnose(desk: Desk, actor: Actor) -> list[Finding]:
-    """What only the open desk knows: store, verifier, Label Studio, jobs."""
-    return [_store(desk), _verifier(desk), *_label_studio(desk)]
+def diagnose(desk: Desk, actor: Actor, *, is_serving: bool = True) -> list[Finding]:
+    """What only the open desk knows: store, verifier, Label Studio. `is_serving`: it runs, and syncs by itself."""
+    return [_store(desk), _verifier(desk), *(_sync(desk) if is_serving else _sync_at_rest(desk))]
 
 
 def _python() -> Finding:
@@ -97,6 +106,8 @@ def _disk(settings: Settings) -> Finding:
     detail = f"{free / 1e9:.1f} GB free"
     if free < MIN_FREE_BYTES:
         return Finding("disk", "fail", detail, "free some, or set SAGEDESK_STATE to another disk")
+    if free < AMPLE_FREE_BYTES:
+        return Finding("disk", "warn", detail, "enough to go on, little for models and releases; free some soon")
     return Finding("disk", "ok", detail)
 
 
@@ -104,30 +115,40 @@ def _nearest_existing(path: Path) -> Path:
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
-def _port(name: str, host: str, port: int, variable: str, *, is_ours: bool) -> Finding:
-    if is_ours:
-        return Finding(f"port {port}", "ok", f"the {name} listens there")
+def _ports(settings: Settings, desk_url: str | None) -> Iterator[Finding]:
+    if desk_url is not None:
+        yield Finding("desk", "ok", f"runs at {desk_url}")
+    else:
+        yield _port("the desk", settings.host, settings.port, "SAGEDESK_PORT")
+    if settings.label_studio_url is not None:
+        return
+    running = port_of_running_server(settings.label_studio_state)
+    if running is not None:
+        yield Finding(f"port {running}", "ok", "our Label Studio listens there")
+    else:
+        yield _port("Label Studio", "127.0.0.1", settings.label_studio_port, "SAGEDESK_LABEL_STUDIO_PORT")
+
+
+def _port(name: str, host: str, port: int, variable: str) -> Finding:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as exc:
             advice = f"stop what uses it or set {variable} to another"
-            return Finding(f"port {port}", "fail", f"{host}:{port}: {exc.strerror}", advice)
-    return Finding(f"port {port}", "ok", f"free for the {name}")
+            return Finding(f"port {port}", "fail", f"{host}:{port} for {name}: {exc.strerror}", advice)
+    return Finding(f"port {port}", "ok", f"free for {name}")
 
 
 def _generator(settings: Settings) -> Finding:
     if settings.model is None:
         return _embedded(EMBEDDED_GENERATOR, "run `sagedesk model fetch`; `rules` generates without it")
-    folder = Path(settings.model).expanduser()
-    if not folder.is_dir():
-        detail = f"SAGEDESK_MODEL {settings.model} is no folder here; it is taken as a hub id"
-        return Finding("model", "ok" if "/" in settings.model else "warn", detail, "check its spelling")
+    if is_hub_id(settings.model) and not Path(settings.model).is_dir():
+        return Finding("model", "ok", f"SAGEDESK_MODEL {settings.model} is a hub id; fetched when it is needed")
     try:
-        refuse_unsafe_folder(folder)
+        folder = model_folder(settings.model)
     except SagedeskError as exc:
-        return Finding("model", "fail", str(exc), "set SAGEDESK_MODEL to another")
+        return Finding("model", "fail", str(exc), "set SAGEDESK_MODEL to another; `rules` generates without it")
     return Finding("model", "ok", f"{folder}")
 
 
@@ -147,7 +168,7 @@ def _label_studio_environment(settings: Settings) -> Finding:
             )
         return Finding("Label Studio", "ok", f"your own at {settings.label_studio_url}")
     python = settings.label_studio_python or _ROOT / ".venv-label-studio" / "bin" / "python"
-    advice = "run `make setup`; until then labels are kept here and go there later"
+    advice = "run `make setup`, or set LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY; `sagedesk up` needs one of them"
     if not python.exists():
         return Finding("Label Studio", "warn", f"no environment at {python}", advice)
     try:
@@ -171,20 +192,41 @@ def _verifier(desk: Desk) -> Finding:
     return Finding("verifier", "ok", f"champion {champion.version}")
 
 
-def _label_studio(desk: Desk) -> Iterator[Finding]:
+def _sync_at_rest(desk: Desk) -> Iterator[Finding]:
+    """While no desk runs: a server of our own rests too, one that is already there is asked."""
+    with desk.store.read() as connection:
+        status = status_from(desk, connection)
+    waiting = f"{status.outbox_open} labels wait for the desk"
+    if desk.sync is None or desk.settings.label_studio_url is None:
+        yield Finding("sync", "ok", f"at rest; {waiting}")
+    else:
+        try:
+            desk.sync.probe()
+        except LabelStudioError as exc:
+            advice = f"labels are kept here ({waiting}); see LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY"
+            yield Finding("sync", "warn", str(exc), advice)
+        else:
+            yield Finding("sync", "ok", f"{status.server} answers and takes the key; {waiting}")
+    yield from _oddities(status)
+
+
+def _sync(desk: Desk) -> Iterator[Finding]:
     """From what the sync has met so far; a desk that has just started has met nothing."""
     with desk.store.read() as connection:
         status = status_from(desk, connection)
     if not status.is_configured:
         advice = "start the desk with `make up`, or set LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY"
         yield Finding("sync", "warn", f"no Label Studio; {status.outbox_open} labels wait for one", advice)
-        return
-    if status.stale_since is not None:
+    elif status.stale_since is not None:
         detail = f"{status.server} is stale since {status.stale_since:%Y-%m-%d %H:%M} UTC: {status.last_error}"
         yield Finding("sync", "warn", detail, "labels are kept here; see that Label Studio is up")
     else:
         last = "never" if status.last_delta_at is None else f"{status.last_delta_at:%Y-%m-%d %H:%M:%S} UTC"
         yield Finding("sync", "ok", f"{status.server}, last read {last}, {status.outbox_open} labels on their way")
+    yield from _oddities(status)
+
+
+def _oddities(status: SyncStatus) -> Iterator[Finding]:
     if status.is_config_changed:
         yield Finding(
             "sync", "warn", "the label config was changed in Label Studio", "set it back, or labels are kept apart"
