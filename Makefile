@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) .ci/bootstrap.py
 BIN = .venv/bin
-STATE = $(or $(SAGEDESK_STATE),var)
+# A Label Studio that is already there needs no environment here.
+SERVER = $(if $(LABEL_STUDIO_URL),,label-studio)
 
 .PHONY: help up setup check test test-fast bench docs format clean-state
 
@@ -10,7 +11,7 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 up:  ## set everything up and run Label Studio and the desk, with a sign-in link
-	@$(BOOTSTRAP) desk label-studio
+	@$(BOOTSTRAP) desk $(SERVER)
 	@exec $(BIN)/sagedesk up
 
 setup:  ## everything that running and testing need, without starting anything
@@ -41,6 +42,5 @@ format:  ## ruff's formatter and its safe repairs
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean-state:  ## delete the desk's state (asks first)
-	@printf 'Delete %s with its store, labels, runs and models? Type yes: ' '$(STATE)'; \
-	read answer && [ "$$answer" = yes ] && rm -rf -- '$(STATE)' && echo 'Deleted.' || echo 'Kept.'
+clean-state:  ## delete the desk's state, SAGEDESK_STATE or var/ (asks first)
+	@$(PYTHON) .ci/clean_state.py
