@@ -6,10 +6,10 @@ from typing import Final
 from ui.usecases.context import Actor
 
 _STYLE: Final = """
-:root { color-scheme: light dark; --ground: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5b6675; --line: #d5dae1;
-  --accent: #2f5fd0; --on-accent: #fff; --bad: #b3261e; --good: #1b6e3c; }
-@media (prefers-color-scheme: dark) { :root { --ground: #12161c; --card: #1a2029; --ink: #e6eaf0; --soft: #9aa6b5;
-  --line: #323b48; --accent: #86a9ff; --on-accent: #0d1526; --bad: #ff9d94; --good: #7fd6a1; } }
+:root { color-scheme: light dark; --ground: #fbfbf8; --card: #fff; --ink: #1c231f; --soft: #5d665f; --line: #d9dcd2;
+  --accent: #38684a; --on-accent: #fff; --bad: #ab352d; --good: #2a7148; }
+@media (prefers-color-scheme: dark) { :root { --ground: #141917; --card: #1d2421; --ink: #e4e9e4; --soft: #9aa59d;
+  --line: #35403a; --accent: #7fb592; --on-accent: #11160f; --bad: #ef8d82; --good: #7cc796; } }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; background: var(--ground); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; }
 main { width: min(24rem, 92vw); background: var(--card); border: 1px solid var(--line); border-radius: 12px;

@@ -147,7 +147,8 @@ def _page(body: str, status: int = 200) -> HTMLResponse:
             "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
             "frame-ancestors 'none'; base-uri 'none'",
             "cache-control": "no-store",
-            "referrer-policy": "no-referrer",
+            # Not "no-referrer": a browser then sends "Origin: null" with our own forms, and they would be refused.
+            "referrer-policy": "same-origin",
             "x-content-type-options": "nosniff",
         },
     )
