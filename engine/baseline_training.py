@@ -127,6 +127,7 @@ def train(
     verifier = FeatureVerifier([one.model for one in fitted], encoder=encoder)
     by_target: dict[VerdictTarget, Probabilities] = {one.model.dimension: one.probabilities for one in fitted}
     by_target["valid"] = np.prod([one.probabilities for one in fitted], axis=0)
+    progress(steps, steps, "measuring on questions that it has not seen")
     return TrainedVerifier(
         verifier,
         TrainingReport(

@@ -11,7 +11,7 @@ from ui.usecases import questions
 from ui.usecases.context import Actor, Desk
 from ui.usecases.questions import Label, VariantDetail
 from ui.widgets.item import checks_html, option_list
-from ui.widgets.page import empty
+from ui.widgets.page import day_and_time, empty
 from ui.widgets.texts import block, literal
 
 
@@ -20,11 +20,12 @@ def question_detail(desk: Desk, actor: Actor, question_id: QuestionId) -> None:
     detail = questions.show_question(desk, actor, question_id=question_id)
     question = detail.question
     about = " · ".join(part for part in (question.benchmark, question.subject, question.source_key) if part)
+    source = " · ".join(part for part in (question.source_note, question.question_id) if part)
     no_key = "" if question.answer_index is not None else '<p class="sd-faint">The source gives no answer.</p>'
     st.html(
-        f'<div class="sd-card"><p class="sd-faint">{literal(about)}</p>{block(question.context)}'
+        f'<div class="sd-card"><p class="sd-faint sd-small">{literal(about)}</p>{block(question.context)}'
         f"{option_list(question.options, question.answer_index)}{no_key}"
-        f'<p class="sd-faint">{literal(question.source_note)} {literal(question.question_id)}</p></div>'
+        f'<p class="sd-faint sd-small">{literal(source)}</p></div>'
     )
     st.subheader(f"Variants ({len(detail.variants)})", anchor=False)
     if not detail.variants:
@@ -41,13 +42,13 @@ def _variant_html(detail: VariantDetail) -> str:
         None: '<span class="sd-faint">◌ contract not checked</span>',
     }[detail.passes_contract]
     control = '<span class="sd-faint">control</span>' if variant.is_control else ""
-    made = f"{variant.recipe.backend} · {variant.recipe.model}"
+    made = " · ".join(part for part in (variant.recipe.backend, variant.recipe.model) if part)
     return (
         f'<details class="sd-card"><summary class="sd-line"><b>{escape(VARIANT_TYPES[variant.variant_type].name)}</b>'
         f'{passes}{_verdicts_html(detail)}{control}<span class="sd-push sd-faint">{literal(made)}</span></summary>'
         f"{block(variant.context)}{option_list(variant.options, variant.answer_index)}{checks_html(detail.checks)}"
         f"{_labels_html(detail)}"
-        f'<p class="sd-faint">{literal(variant.variant_id)}</p></details>'
+        f'<p class="sd-faint sd-small">{literal(variant.variant_id)}</p></details>'
     )
 
 
@@ -55,10 +56,10 @@ def _labels_html(detail: VariantDetail) -> str:
     """What people said, one line each, and what follows from it."""
     if not detail.labels:
         return ""
-    lines = [_label_line(label) for label in detail.labels]
+    lines = (_label_line(label) for label in detail.labels)
     outcome = detail.decision.outcome if detail.decision else "undecided"
     tone = {"accepted": "sd-good", "rejected": "sd-bad"}.get(outcome, "sd-wait")
-    return f'<p class="sd-line"><b>Labels</b><span class="{tone}">{outcome}</span></p>' + "".join(lines)
+    return f'<div class="sd-line"><b>Labels</b><span class="{tone}">{outcome}</span></div>' + "".join(lines)
 
 
 def _label_line(label: Label) -> str:
@@ -68,14 +69,14 @@ def _label_line(label: Label) -> str:
     else:
         answers = "".join(_answer_html(dimension.key, said.answers.of(dimension.key)) for dimension in DIMENSIONS)
     place = "console" if said.origin == "console" else "Label Studio"
-    marks = [f"{said.updated_at:%Y-%m-%d %H:%M}", f"in {place}", "blind" if said.is_blind else "assisted"]
+    marks = [day_and_time(said.updated_at), f"in {place}", "blind" if said.is_blind else "assisted"]
     marks.append("synced" if label.synced_at or said.origin == "label_studio" else "not synced yet")
     if said.updated_by != said.annotator:
         marks.append(f"changed by {said.updated_by}")
     comment = f"<span>{literal(said.comment)}</span>" if said.comment else ""
     return (
-        f'<p class="sd-line"><span>{literal(said.annotator)}</span>{answers}'
-        f'<span class="sd-faint">{literal(" · ".join(marks))}</span>{comment}</p>'
+        f'<div class="sd-line"><span>{literal(said.annotator)}</span>{answers}'
+        f'<span class="sd-faint">{literal(" · ".join(marks))}</span>{comment}</div>'
     )
 
 

@@ -1,6 +1,7 @@
 """The review page: one item, its verdicts unless it is blind, the answers. Every action is one use case."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
@@ -192,7 +193,7 @@ def _content(item: review.ReviewItem, actor: Actor) -> PanelContent:
         place=f"{item.variant.variant_id}:{actor.name}:{revision}",
         token=item.token,
         answer=st.session_state.get(_ANSWER, 0),
-        verdicts=[_shown(by_target.get(dimension.key), dimension.key, item) for dimension in DIMENSIONS],
+        verdicts=_shown_verdicts(by_target, item),
         form=st.session_state.get(_FORM) or _panel_form(_form_of(item)),
         letters=[letter(index) for index in range(len(item.variant.options))],
         is_answered=item.annotation is not None and not item.annotation.is_skipped,
@@ -213,21 +214,32 @@ def _standing_notice(item: review.ReviewItem) -> str:
     return f"You answered this item at {clock(annotation.updated_at)}. A change becomes a new revision."
 
 
+def _shown_verdicts(by_target: Mapping[str, Verdict], item: review.ReviewItem) -> list[ShownVerdict]:
+    """One a dimension, in order; a verifier is named where it first speaks and not again on the next line."""
+    shown: list[ShownVerdict] = []
+    named = ""
+    for dimension in DIMENSIONS:
+        one = _shown(by_target.get(dimension.key), dimension.key, item)
+        shown.append(replace(one, source="") if one.source == named else one)
+        named = one.source
+    return shown
+
+
 def _shown(verdict: Verdict | None, key: DimensionKey, item: review.ReviewItem) -> ShownVerdict:
     field = PanelForm.field_of(key)
     if item.is_blind:
-        return ShownVerdict(field, "none", "◌ hidden until you answer", "A blind item: your answer comes first.")
+        return ShownVerdict(field, "none", "◌ hidden until you answer", "", "A blind item: your answer comes first.")
     if verdict is None:
-        return ShownVerdict(field, "none", "◌ not verified", "No verifier has judged this variant yet.")
+        return ShownVerdict(field, "none", "◌ not verified", "", "No verifier has judged this variant yet.")
     title = f"{verdict.verifier_version}, {verdict.method}"
     version = _short(verdict.verifier_version)
     if verdict.probability is None:
-        return ShownVerdict(field, "unsure", f"? unparsed  {version}", title)
+        return ShownVerdict(field, "unsure", "? unparsed", version, title)
     if abs(verdict.probability - 0.5) < _UNSURE_BAND:
-        return ShownVerdict(field, "unsure", f"? unsure {verdict.probability:.2f}  {version}", title)
+        return ShownVerdict(field, "unsure", f"? unsure {verdict.probability:.2f}", version, title)
     is_yes = verdict.probability >= 0.5 if verdict.label is None else verdict.label
     word = "✓ yes" if is_yes else "✕ no"
-    return ShownVerdict(field, "yes" if is_yes else "no", f"{word} {verdict.probability:.2f}  {version}", title)
+    return ShownVerdict(field, "yes" if is_yes else "no", f"{word} {verdict.probability:.2f}", version, title)
 
 
 def _short(version: str) -> str:

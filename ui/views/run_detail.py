@@ -7,6 +7,7 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
+from data.dimensions import DIMENSIONS
 from data.errors import SagedeskError
 from data.records import Run, RunState
 from engine.variant_types.table import VARIANT_TYPES
@@ -41,6 +42,7 @@ _HEADLINES: Final = (
     "queued",
 )
 _STAGES: Final = ("requested", "made", "passed")
+_TARGET_COLUMNS: Final = ("yes", "no", "unparsed", "n", "base_rate", "balanced_accuracy", "roc_auc")
 _LOSSES: Final = ("unsupported", "failed", "malformed", "duplicates")
 
 
@@ -101,8 +103,11 @@ def _result(desk: Desk, actor: Actor, run: Run) -> None:
     counts.pop("error", None)
     figures([(name, f"{counts[name]:,}") for name in _HEADLINES if isinstance(counts.get(name), int)])
     types = run.result.get("types")
-    if isinstance(types, Mapping) and types:
+    if run.kind == "generate" and isinstance(types, Mapping) and types:
         _yields(types)
+    targets = run.result.get("targets")
+    if isinstance(targets, Mapping) and targets:
+        _targets(targets)
     if run.kind == "import" and run.state == "done":
         _refused(desk, actor, run)
     if counts:
@@ -129,6 +134,19 @@ def _yields(types: Mapping[str, object]) -> None:
     if failed:
         st.subheader("Failed checks", anchor=False)
         table(["type", "check", "variants"], failed)
+
+
+def _targets(targets: Mapping[str, object]) -> None:
+    """What a verification said, or a training measured, a row a dimension."""
+    rows = {name: counts for name, counts in targets.items() if isinstance(counts, Mapping)}
+    columns = [*dict.fromkeys(key for counts in rows.values() for key in counts if key != "target")]
+    columns.sort(key=lambda key: _TARGET_COLUMNS.index(key) if key in _TARGET_COLUMNS else len(_TARGET_COLUMNS))
+    names = {dimension.key: dimension.name for dimension in DIMENSIONS}
+    order = [*(name for name in names if name in rows), *(name for name in rows if name not in names)]
+    table(
+        ["", *(key.replace("_", " ") for key in columns)],
+        [[names.get(name, name), *(rows[name].get(key) for key in columns)] for name in order],
+    )
 
 
 def _refused(desk: Desk, actor: Actor, run: Run) -> None:
@@ -162,12 +180,12 @@ def _type_name(key: str) -> str:
 
 
 def _flat(result: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
-    """Nested counts as `outer inner`; the types have a chart of their own."""
+    """Nested counts as `outer inner`; types and targets have a chart or a table of their own."""
     rows: list[tuple[str, object]] = []
     for name, value in result.items():
         words = f"{prefix}{name}".replace("_", " ")
         if isinstance(value, Mapping):
-            if name != "types":
+            if name not in ("types", "targets"):
                 rows += _flat(value, words + " ")
         elif isinstance(value, list):
             rows.append((words, ", ".join(map(str, value))))

@@ -233,7 +233,9 @@ class Panel {
     for (const verdict of data.verdicts) {
       const chip = this.part(`verdict-${verdict.field}`);
       chip.className = `sd-verdict sd-${verdict.kind}`;
-      chip.textContent = verdict.text;
+      const source = document.createElement("small");
+      source.textContent = verdict.source;
+      chip.replaceChildren(verdict.text, source);
       chip.title = verdict.title;
     }
     for (const [key, [field, answer]] of Object.entries(ANSWER_KEYS)) {

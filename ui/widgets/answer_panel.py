@@ -69,11 +69,12 @@ class PanelAction(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ShownVerdict:
-    """A verdict in words, as one row of the panel; `kind` chooses its colour."""
+    """A verdict in words, as one row of the panel; `kind` chooses its colour, `source` stands faint after it."""
 
     field: AnswerField
     kind: Literal["yes", "no", "unsure", "none"]
     text: str
+    source: str
     title: str
 
 
@@ -156,7 +157,13 @@ def answer_panel(
             "token": content.token,
             "answer": content.answer,
             "verdicts": [
-                {"field": verdict.field, "kind": verdict.kind, "text": verdict.text, "title": verdict.title}
+                {
+                    "field": verdict.field,
+                    "kind": verdict.kind,
+                    "text": verdict.text,
+                    "source": verdict.source,
+                    "title": verdict.title,
+                }
                 for verdict in content.verdicts
             ],
             "form": content.form.model_dump(),

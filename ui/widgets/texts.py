@@ -162,8 +162,14 @@ def _smoothed(
 
 
 def _run(tokens: Sequence[str], tag: str) -> str:
-    html = literal("".join(tokens))
-    return f"<{tag}>{html}</{tag}>" if tag and html.strip() else html
+    """The tokens' HTML, their words in `tag`; spaces at the ends stay outside, where a mark would only look torn."""
+    text = "".join(tokens)
+    words = text.strip()
+    if not tag or not words:
+        return literal(text)
+    start = text.index(words)
+    before, after = text[:start], text[start + len(words) :]
+    return f"{literal(before)}<{tag}>{literal(words)}</{tag}>{literal(after)}"
 
 
 def _key(token: str) -> str:
