@@ -6,6 +6,7 @@ variants wait for people, who then see verdicts of a verifier that does not know
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -43,6 +44,12 @@ def sample_split() -> SampleSplit:
     for it in sample_variants():
         (split.held_out if groups[it.variant.question_id] in held_out else split.learnt).append(it)
     return split
+
+
+@cache
+def learnt_from_sample() -> frozenset[VariantId]:
+    """What every verifier has learnt from: its verdicts on them say nothing, and nobody is asked about them."""
+    return frozenset(it.variant.variant_id for it in sample_split().learnt)
 
 
 def examples_of(labelled: Sequence[LabelledVariant], questions: Iterable[Question]) -> list[Example]:

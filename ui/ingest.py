@@ -15,9 +15,10 @@ from data.store import Connection
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.policies import PolicyTable
 from data.tables.questions import QuestionTable
-from data.tables.variants import VariantTable
+from data.tables.variants import Judge, VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
+from training.examples import learnt_from_sample
 from ui.jobs import Ingest, Ingested
 from ui.settings import Settings
 from ui.usecases.models import champion_verifier, ingest_model
@@ -59,7 +60,7 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         if champion is None:
             return Ingested({**told, "not_verified": NO_VERIFIER})
         made = [variant.variant_id for variant in variants]
-        rows = VariantTable(connection).arrow(ids=made, unverified_by=champion.version)
+        rows = VariantTable(connection).arrow(ids=made, unverified_by=Judge(champion.version, "feature"))
         unverified = [VariantId(one) for one in rows["variant_id"].to_pylist()]
         if not unverified:
             return Ingested(told)
@@ -71,7 +72,8 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
         queued = 0
         if run.settings.get("then_queue"):
-            ids: list[VariantId] = list(dict.fromkeys(verdict.variant_id for verdict in verdicts))
+            judged = dict.fromkeys(verdict.variant_id for verdict in verdicts)
+            ids = [one for one in judged if one not in learnt_from_sample()]
             queued = enqueue(
                 connection,
                 variant_ids=ids,

@@ -1,14 +1,14 @@
 """Variants with their recipes: idempotent ingest, lists by type, run and decision. Never changes or deletes one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 
 from data.arrow import VARIANT_SCHEMA, variants_from, variants_table
 from data.errors import NotFoundError
-from data.records import QuestionId, RunId, Variant, VariantId, VariantTypeKey
+from data.records import QuestionId, RunId, Variant, VariantId, VariantTypeKey, VerdictMethod
 from data.store import Connection
 from data.tables.batches import fetch_table, insert_missing
 from data.tables.pages import Page, where
@@ -16,7 +16,19 @@ from data.tables.pages import Page, where
 VariantOutcome = Literal["accepted", "rejected", "undecided"]
 
 _DECIDED: Final = "variant LEFT JOIN (SELECT variant_id, outcome FROM decision) USING (variant_id)"
-_UNVERIFIED: Final = "variant_id NOT IN (SELECT variant_id FROM verdict WHERE verifier_version = $verifier_version)"
+_UNVERIFIED: Final = """
+    variant_id NOT IN (
+        SELECT variant_id FROM verdict
+        WHERE verifier_version = $unverified_by.version AND method = $unverified_by.method
+    )
+"""
+
+
+class Judge(NamedTuple):
+    """A verifier version and how it judges: with one model, each method has verdicts of its own."""
+
+    version: str
+    method: VerdictMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +92,17 @@ class VariantTable:
         ids: Sequence[VariantId] | None = None,
         variant_type: VariantTypeKey | None = None,
         run_id: RunId | None = None,
-        unverified_by: str | None = None,
+        unverified_by: Judge | None = None,
+        leaving_out: Collection[VariantId] = (),
         limit: int | None = None,
     ) -> pa.Table:
-        """VARIANT_SCHEMA, ordered by type and id. `unverified_by`: without a verdict of that verifier version."""
+        """VARIANT_SCHEMA, ordered by type and id. `unverified_by`: without a verdict of that judge."""
         asked = where(
             ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
             ("variant_type = $variant_type", "variant_type", variant_type),
             ("run_id = $run_id", "run_id", run_id),
-            (_UNVERIFIED, "verifier_version", unverified_by),
+            (_UNVERIFIED, "unverified_by", None if unverified_by is None else unverified_by._asdict()),
+            ("variant_id NOT IN (SELECT unnest($leaving_out::TEXT[]))", "leaving_out", list(leaving_out) or None),
         )
         return fetch_table(
             self._connection,
@@ -100,6 +114,15 @@ class VariantTable:
     def count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM variant").fetchall()[0][0])
 
+    def count_unverified(self, *, leaving_out: Collection[VariantId]) -> int:
+        """Variants without any verdict."""
+        [(count,)] = self._connection.execute(
+            "SELECT count(*) FROM variant WHERE variant_id NOT IN (SELECT variant_id FROM verdict) "
+            "AND variant_id NOT IN (SELECT unnest(?::TEXT[]))",
+            [list(leaving_out)],
+        ).fetchall()
+        return int(count)
+
     def count_by_type(self) -> dict[VariantTypeKey, int]:
         """Types that have none are absent."""
         return dict(
@@ -107,14 +130,6 @@ class VariantTable:
                 "SELECT variant_type, count(*) FROM variant GROUP BY variant_type ORDER BY variant_type"
             ).fetchall()
         )
-
-    def unverified_ids(self, verifier_version: str) -> list[VariantId]:
-        """Variants without a verdict of that version, by id."""
-        rows = self._connection.execute(
-            f"SELECT variant_id FROM variant WHERE {_UNVERIFIED} ORDER BY variant_id",
-            {"verifier_version": verifier_version},
-        ).fetchall()
-        return [VariantId(row[0]) for row in rows]
 
     def accepted(self) -> list[Variant]:
         """What the team accepted, ordered by type and id."""

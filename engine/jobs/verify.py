@@ -28,12 +28,12 @@ from data.arrow import (
 )
 from data.errors import JobError
 from data.ids import content_hash
-from data.records import ContractCheck, Question, Variant, Verdict, VerdictMethod
+from data.records import ContractCheck, Question, Variant, VariantId, Verdict, VerdictMethod
 from engine.embedded import EMBEDDED_ENCODER, embedded_folder, model_folder
 from engine.executors.local import LocalExecutor
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
-from engine.variant_types.table import contract_checks
+from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import LanguageModelVerifier, Pair, Verifier, language_verifier_version
 
 # A cancel waits for its batch, and a crash repeats it: the feature verifier judges 30 variants a second on two
@@ -46,15 +46,14 @@ _ORIGINAL: Final = "original_"
 class VerifySettings(BaseModel):
     """The settings of a `verify` run.
 
-    `model` is a folder or hub id, the embedded model if None; for `feature` it is the trained verifier's folder,
-    which `model_folder` may name instead. `batch_rows`: variants between two saves; by the verifier's pace if None.
+    `model` is a folder or hub id, the embedded model if None; for `feature` it is the trained verifier's folder.
+    `batch_rows`: variants between two saves; by the verifier's pace if None.
     """
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(extra="forbid")
 
     verifier: VerdictMethod = "feature"
     model: str | None = None
-    model_folder: str | None = None
     batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
 
 
@@ -81,7 +80,7 @@ class VerifyStep:
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `variants`, `contract_checks` added, the verifier's version, and yes/no/unparsed by target.
+    """Counts: `variants`, those of `contract_passed`, the verifier's version, and yes/no/unparsed by target.
 
     Raises:
         JobError: a setting does not fit, there is no variant, or one has no question.
@@ -92,7 +91,8 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     pairs = pair_up(questions_from(folder.read_input("questions")), variants_from(folder.read_input("variants")))
     if not pairs:
         raise JobError("verify: the run has no variants; generate or import some, or widen the filter")
-    checks = _missing_checks(folder, pairs)
+    known = _known_checks(folder)
+    made = {v.variant_id: contract_checks(q, v) for q, v in pairs if v.variant_id not in known}
     report.progress(0, len(pairs), f"opening the {settings.verifier} verifier")
     step, batch_rows = _step(settings)
     executor = LocalExecutor(settings.batch_rows or batch_rows)
@@ -107,10 +107,10 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         for verdict in verdicts_from(part)
     ]
     folder.write_output("verdicts", verdicts_table(verdicts))
-    folder.write_output("contract_checks", contract_checks_table(checks))
+    folder.write_output("contract_checks", contract_checks_table(check for of_it in made.values() for check in of_it))
     return {
         "variants": len(pairs),
-        "contract_checks": len(checks),
+        "contract_passed": sum(map(contract_passes, [*known.values(), *made.values()])),
         "verifier_version": verdicts[0].verifier_version,
         "targets": counts_by_target(verdicts),
     }
@@ -160,10 +160,10 @@ def _step(settings: VerifySettings) -> tuple[VerifyStep, int]:
     """The step, and how many rows it takes at a time."""
     now = datetime.now(UTC)
     if settings.verifier == "feature":
-        verifier = _feature_verifier(settings.model_folder or settings.model)
+        verifier = _feature_verifier(settings.model)
         return VerifyStep(content_hash(verifier.version), lambda: verifier, now), _FEATURE_BATCH_ROWS
     method = settings.verifier
-    folder = model_folder(settings.model_folder or settings.model)
+    folder = model_folder(settings.model)
     version = content_hash(language_verifier_version(folder), method)
     return VerifyStep(version, lambda: LanguageModelVerifier.load(folder, method), now), _LANGUAGE_BATCH_ROWS
 
@@ -176,11 +176,12 @@ def _feature_verifier(trained: str | None) -> Verifier:
     return FeatureVerifier.load(Path(trained), embedded_folder(EMBEDDED_ENCODER))
 
 
-def _missing_checks(folder: RunFolder, pairs: Sequence[Pair]) -> list[ContractCheck]:
-    known = set()
+def _known_checks(folder: RunFolder) -> dict[VariantId, list[ContractCheck]]:
+    known: dict[VariantId, list[ContractCheck]] = {}
     if (folder.inputs / "contract_checks.parquet").exists():
-        known = {check.variant_id for check in contract_checks_from(folder.read_input("contract_checks"))}
-    return [check for q, v in pairs if v.variant_id not in known for check in contract_checks(q, v)]
+        for check in contract_checks_from(folder.read_input("contract_checks")):
+            known.setdefault(check.variant_id, []).append(check)
+    return known
 
 
 def _parsed(settings: Mapping[str, object]) -> VerifySettings:

@@ -8,13 +8,13 @@ import pytest
 from data.arrow import QUESTION_SCHEMA, VARIANT_SCHEMA
 from data.errors import NotFoundError, StoreError
 from data.ids import question_id, variant_id
-from data.records import ContractCheck, Question, QuestionId, Recipe, RunId, Variant, VariantId, Verdict
+from data.records import ContractCheck, Question, QuestionId, Recipe, RunId, Variant, VariantId, Verdict, VerdictMethod
 from data.store import Connection, Store
 from data.tables.audit import AuditTable
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.policies import PolicyTable
 from data.tables.questions import QuestionCounts, QuestionTable
-from data.tables.variants import VariantCounts, VariantTable
+from data.tables.variants import Judge, VariantCounts, VariantTable
 from data.tables.verdicts import VerdictTable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -238,9 +238,14 @@ def test_variants_without_a_verdict_of_a_version_are_found(connection: Connectio
     VariantTable(connection).upsert([one, two])
     VerdictTable(connection).upsert([a_verdict(one.variant_id, "TC", True)])
 
-    assert VariantTable(connection).unverified_ids("v1") == [two.variant_id]
-    assert VariantTable(connection).arrow(unverified_by="v1")["variant_id"].to_pylist() == [two.variant_id]
-    assert set(VariantTable(connection).unverified_ids("v2")) == {one.variant_id, two.variant_id}
+    def unverified_by(version: str, method: VerdictMethod, **narrowed: list[VariantId]) -> set[str]:
+        table = VariantTable(connection).arrow(unverified_by=Judge(version, method), **narrowed)
+        return set(table["variant_id"].to_pylist())
+
+    assert unverified_by("v1", "feature") == {two.variant_id}
+    assert unverified_by("v1", "feature", leaving_out=[two.variant_id]) == set()
+    assert unverified_by("v1", "ira") == {one.variant_id, two.variant_id}
+    assert unverified_by("v2", "feature") == {one.variant_id, two.variant_id}
 
 
 def test_a_variant_passes_its_contract_when_every_required_check_holds(connection: Connection) -> None:

@@ -25,6 +25,7 @@ def show(as_json: AsJson = False) -> None:
             ("variants generated", funnel.generated),
             ("passed their contract", funnel.contract_passed),
             ("verified", funnel.verified),
+            ("not verified yet", found.unverified),
             ("reviewed", funnel.reviewed),
             ("accepted", funnel.accepted),
             ("released", funnel.released),

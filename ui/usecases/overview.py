@@ -10,13 +10,18 @@ from data.tables.runs import RunTable
 from ui.usecases.context import Actor, Desk, audit, require_lead
 from ui.usecases.questions import Benchmark
 from ui.usecases.sync import SyncStatus, status_from
+from ui.usecases.verification import count_unverified
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One snapshot: how far the work has come, what waits, and how Label Studio is."""
+    """One snapshot: how far the work has come, what waits, and how Label Studio is.
+
+    `unverified` counts what `variant verify` would judge while there is one verifier.
+    """
 
     funnel: Funnel
+    unverified: int
     yields: tuple[TypeYield, ...]
     backlog: Backlog
     benchmarks: tuple[Benchmark, ...]
@@ -38,6 +43,7 @@ def overview(desk: Desk, actor: Actor) -> Overview:
         table = OverviewTable(connection)
         return Overview(
             funnel=table.funnel(),
+            unverified=count_unverified(connection),
             yields=tuple(table.yields()),
             backlog=table.backlog(),
             benchmarks=tuple(Benchmark(name, count) for name, count in QuestionTable(connection).benchmarks()),

@@ -38,8 +38,8 @@ def render(desk: Desk, actor: Actor) -> None:
             ("released", funnel.released),
         ]
         figures([(name, f"{count:,}") for name, count in stages])
-        if actor.role == "lead" and funnel.generated > funnel.verified:
-            _unverified(desk, actor, funnel.generated - funnel.verified)
+        if actor.role == "lead" and whole.unverified:
+            _unverified(desk, actor, whole.unverified)
         left, right = st.columns([1.5, 1], gap="large")
         with left:
             _yields(whole)
@@ -74,6 +74,8 @@ def _yields(whole: Overview) -> None:
     if not yields:
         empty("No variants yet", "Generate some: their yield by type shows here.")
         return
+    order = list(VARIANT_TYPES)
+    yields = tuple(sorted(yields, key=lambda one: order.index(one.variant_type)))
     frame = pd.DataFrame(
         {
             "type": [_name(one.variant_type) for one in yields],

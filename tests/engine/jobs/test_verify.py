@@ -14,7 +14,7 @@ from engine.generate import variant_from_candidate
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.verify import VerifyStep, counts_by_target, pair_up, pairs_from, pairs_table, run
-from engine.variant_types.table import contract_checks
+from engine.variant_types.table import contract_checks, contract_passes
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RECIPE = Recipe("rules", "rules-1", "p", "{}", 1)
@@ -117,9 +117,10 @@ def test_checks_are_made_for_the_variants_that_lack_them(pairs, tmp_path, tiny_m
     known = [check for question, variant in pairs[:3] for check in contract_checks(question, variant)]
     folder = new_run(tmp_path / "r", pairs, {"verifier": "ira", "model": str(tiny_model_folder)}, checks=known)
 
-    run(folder, Reporter(folder.events))
+    counts = run(folder, Reporter(folder.events))
 
     made = list(contract_checks_from(folder.read_output("contract_checks")))
+    assert counts["contract_passed"] == sum(contract_passes(contract_checks(*pair)) for pair in pairs)
     assert made == [check for question, variant in pairs[3:] for check in contract_checks(question, variant)]
 
 

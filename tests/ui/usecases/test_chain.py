@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 
 from data.dimensions import DIMENSIONS
-from data.errors import NotFoundError
-from data.records import VARIANT_TYPE_KEYS
+from data.errors import InputError, NotFoundError
+from data.records import VARIANT_TYPE_KEYS, VariantId, Verdict
+from data.samples import sample_questions
+from data.tables.contract_checks import ContractCheckTable
+from data.tables.questions import QuestionTable
 from data.tables.queue import QueueTable
+from data.tables.variants import VariantTable
+from data.tables.verdicts import VerdictTable
 from engine.baseline import DimensionModel, FeatureVerifier
 from engine.features import FEATURE_NAMES
+from engine.variant_types.table import contract_checks, contract_passes
+from engine.verify import language_verifier_version
+from training.examples import sample_split
 from training.registry import promote, register
 from ui.usecases import generation, questions, verification
 from ui.usecases.context import OPERATOR, Actor, Desk
+from ui.usecases.overview import overview
 from ui.usecases.review import set_blind_share
 
 ANA = Actor("ana", "annotator")
@@ -77,3 +86,85 @@ def test_without_a_verifier_what_was_generated_stays_and_says_what_to_do(desk: D
     assert "followed_by" not in made.result
     with pytest.raises(NotFoundError, match="sagedesk model train"):
         verification.start_verification(desk, OPERATOR)
+
+
+@pytest.fixture
+def sample(desk: Desk) -> list[VariantId]:
+    """One variant of the sample that a verifier learns from and one that is held out, both passing their contract."""
+    questions_by_id = {question.question_id: question for question in sample_questions()}
+    chosen = []
+    with desk.store.write() as connection:
+        QuestionTable(connection).upsert(questions_by_id.values(), now=desk.now())
+        for side in sample_split():
+            checked = (
+                (it.variant, contract_checks(questions_by_id[it.variant.question_id], it.variant)) for it in side
+            )
+            variant, checks = next(pair for pair in checked if contract_passes(pair[1]))
+            VariantTable(connection).upsert([variant])
+            ContractCheckTable(connection).upsert(checks)
+            chosen.append(variant.variant_id)
+    return chosen
+
+
+@pytest.mark.usefixtures("verifier")
+def test_what_the_verifier_learnt_from_is_judged_only_when_named_and_never_queued(
+    desk: Desk, sample: list[VariantId]
+) -> None:
+    learnt, held_out = sample
+
+    with desk.store.read() as connection:
+        by_itself = verification.to_verify(connection, desk.settings, verifier="feature", scope="all")
+    named = verification.start_verification(desk, OPERATOR, variant_ids=sample)
+    named = desk.supervisor.wait(named.run_id, timeout_s=60)
+
+    assert by_itself == [held_out]
+    assert (named.result["variants"], named.result["queued"]) == (2, 1)
+    with desk.store.read() as connection:
+        assert QueueTable(connection).find(learnt) is None
+        assert QueueTable(connection).find(held_out) is not None
+
+
+@pytest.mark.usefixtures("verifier")
+def test_the_overview_counts_what_is_left_to_verify(desk: Desk, sample: list[VariantId]) -> None:
+    before = overview(desk, OPERATOR).unverified
+    with desk.store.write() as connection:
+        VerdictTable(connection).upsert([Verdict(sample[1], "TC", 0.5, True, "v", "feature", None, desk.now())])
+
+    assert (before, overview(desk, OPERATOR).unverified) == (1, 0)
+
+
+@pytest.mark.usefixtures("verifier")
+@pytest.mark.parametrize(
+    ("narrowed", "refusal", "words"),
+    [
+        ({"variant_ids": ["v_none"]}, NotFoundError, "there is no variant v_none"),
+        ({"run_id": "r_none"}, NotFoundError, "no run 'r_none'"),
+        ({"limit": 0}, InputError, "1 variant or more"),
+        ({"verifier": "oracle"}, InputError, "use a verifier of"),
+    ],
+)
+def test_a_verification_of_nothing_says_what_is_wrong(
+    desk: Desk, narrowed: dict[str, object], refusal: type[Exception], words: str
+) -> None:
+    with pytest.raises(refusal, match=words):
+        verification.start_verification(desk, OPERATOR, **narrowed)
+
+
+def test_a_language_model_is_asked_again_only_for_what_it_has_not_judged_in_this_way(
+    desk: Desk, sample: list[VariantId], tiny_model_folder: Path
+) -> None:
+    version = language_verifier_version(tiny_model_folder)
+    verdict = Verdict(sample[0], "valid", 0.5, True, version, "ira", None, desk.now())
+    with desk.store.write() as connection:
+        VerdictTable(connection).upsert([verdict])
+
+    with desk.store.read() as connection:
+        asked = {
+            method: verification.to_verify(
+                connection, desk.settings, verifier=method, scope="unverified", model=str(tiny_model_folder)
+            )
+            for method in ("ira", "era_packed")
+        }
+
+    assert asked["ira"] == [sample[1]]
+    assert set(asked["era_packed"]) == set(sample)
