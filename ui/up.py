@@ -63,7 +63,7 @@ def main(settings: Settings, environment: Mapping[str, str], *, report: Report, 
             answer("Ctrl-C ends everything.")
             return Watch(settings, desk, server, interruptions, report).until_the_desk_ends()
         except KeyboardInterrupt:
-            report("stopping what was started")
+            report("stopping what was started (a job at hand has ten seconds to end)")
             return 0
         finally:
             interruptions.hold()
