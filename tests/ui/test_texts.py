@@ -76,7 +76,7 @@ def test_words_that_changed_are_marked_on_both_sides() -> None:
     pair = marked_pair("The man will walk the dog.", "The man will not walk the black cat.")
 
     assert pair.original == "The man will walk the <del>dog</del>."
-    assert pair.variant == "The man will <ins>not </ins>walk the <ins>black cat</ins>."
+    assert pair.variant == "The man will <ins>not</ins> walk the <ins>black cat</ins>."
 
 
 def test_chinese_is_marked_by_the_character() -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import streamlit as st
 
-from data.imports.answers import ANSWER_SCHEMES
+from data.imports.answers import ANSWER_SCHEMES, AnswerScheme
 from data.imports.files import SUFFIXES
 from data.imports.table import FORMATS, FormatName
 from ui.usecases import imports
@@ -21,6 +21,13 @@ _RUN: Final = "import_run"
 _UPLOADED: Final = "import_uploaded"
 _SHOWN_QUESTIONS: Final = 3
 _AS_FOUND: Final = "as found"
+_SCHEMES: Final[Mapping[AnswerScheme, str]] = {
+    "auto": "as found",
+    "letter": "letters",
+    "index0": "numbers from 0",
+    "index1": "numbers from 1",
+    "text": "the option's text",
+}
 
 
 def import_questions(desk: Desk, actor: Actor) -> None:
@@ -103,13 +110,18 @@ def _mapping(source: SourcePreview) -> Mapping[str, object] | None:
             columns,
             default=[name for name in _names(guess.get("options")) if name in columns],
         )
-        answer = third.selectbox("Answer", or_none, index=_position(or_none, guess.get("answer")))
+        answer = third.selectbox("Answer", or_none, index=_position(or_none, guess.get("answer")), format_func=_or_none)
         fourth, fifth, sixth = st.columns(3)
         scheme = fourth.selectbox(
-            "Answers are given as", ANSWER_SCHEMES, index=_position(ANSWER_SCHEMES, guess.get("answer_scheme"))
+            "Answers are given as",
+            ANSWER_SCHEMES,
+            index=_position(ANSWER_SCHEMES, guess.get("answer_scheme")),
+            format_func=lambda scheme: _SCHEMES[scheme],
         )
-        key = fifth.selectbox("Key", or_none, index=_position(or_none, guess.get("key")))
-        subject = sixth.selectbox("Subject", or_none, index=_position(or_none, guess.get("subject")))
+        key = fifth.selectbox("Key", or_none, index=_position(or_none, guess.get("key")), format_func=_or_none)
+        subject = sixth.selectbox(
+            "Subject", or_none, index=_position(or_none, guess.get("subject")), format_func=_or_none
+        )
     if context is None:
         return None
     return {
@@ -143,6 +155,10 @@ def _preview(source: SourcePreview) -> None:
 
 def _position(names: Sequence[str | None], wanted: object) -> int:
     return next((number for number, name in enumerate(names) if name == wanted), 0)
+
+
+def _or_none(column: str | None) -> str:
+    return "none" if column is None else column
 
 
 def _names(value: object) -> list[str]:

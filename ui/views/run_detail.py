@@ -42,7 +42,20 @@ _HEADLINES: Final = (
     "queued",
 )
 _STAGES: Final = ("requested", "made", "passed")
-_TARGET_COLUMNS: Final = ("yes", "no", "unparsed", "n", "base_rate", "balanced_accuracy", "roc_auc")
+# What stands in a row of a verification's or a training's targets, in this order, and how it is called.
+_TARGET_COLUMNS: Final[Mapping[str, str]] = {
+    "yes": "yes",
+    "no": "no",
+    "unparsed": "unparsed",
+    "n": "labels",
+    "base_rate": "share of yes",
+    "balanced_accuracy": "balanced accuracy",
+    "majority_balanced_accuracy": "of always yes",
+    "fail_pr_auc": "PR AUC of no",
+    "majority_fail_pr_auc": "of chance",
+    "roc_auc": "ROC AUC",
+    "ece": "calibration error",
+}
 _LOSSES: Final = ("unsupported", "failed", "malformed", "duplicates")
 
 
@@ -139,13 +152,12 @@ def _yields(types: Mapping[str, object]) -> None:
 def _targets(targets: Mapping[str, object]) -> None:
     """What a verification said, or a training measured, a row a dimension."""
     rows = {name: counts for name, counts in targets.items() if isinstance(counts, Mapping)}
-    columns = [*dict.fromkeys(key for counts in rows.values() for key in counts if key != "target")]
-    columns.sort(key=lambda key: _TARGET_COLUMNS.index(key) if key in _TARGET_COLUMNS else len(_TARGET_COLUMNS))
-    names = {dimension.key: dimension.name for dimension in DIMENSIONS}
-    order = [*(name for name in names if name in rows), *(name for name in rows if name not in names)]
+    columns = [key for key in _TARGET_COLUMNS if any(key in counts for counts in rows.values())]
+    names = {**{dimension.key: dimension.name for dimension in DIMENSIONS}, "valid": "all three"}
     table(
-        ["", *(key.replace("_", " ") for key in columns)],
-        [[names.get(name, name), *(rows[name].get(key) for key in columns)] for name in order],
+        ["", *(_TARGET_COLUMNS[key] for key in columns)],
+        [[name, *(rows[key].get(column) for column in columns)] for key, name in names.items() if key in rows],
+        caption="Measured on questions that the verifier had not seen." if "balanced_accuracy" in columns else "",
     )
 
 

@@ -47,10 +47,10 @@ def checks_html(checks: Sequence[ContractCheck]) -> str:
     is_passed = not any(check.is_required for check in failing)
     colour = "sd-good" if not failing else "sd-wait" if is_passed else "sd-bad"
     icon = "✓" if is_passed else "✕"
-    named = f": {', '.join(literal(check.check) for check in failing)}" if failing else ""
+    named = f": {', '.join(_words(check) for check in failing)}" if failing else ""
     fails = " fail" if len(failing) > 1 else " fails" if failing else ""
     lines = "".join(
-        f"<li>{'✓' if check.holds else '✕'} {literal(check.check)}"
+        f"<li>{'✓' if check.holds else '✕'} {_words(check)}"
         f"{'' if check.is_required else ' <span class=sd-faint>(advice)</span>'}"
         f"{' — ' + literal(check.detail) if check.detail else ''}</li>"
         for check in sorted(checks, key=lambda check: check.holds)
@@ -71,6 +71,10 @@ def option_list(options: Sequence[str], answer_index: int | None) -> str:
 
 def _option(index: int, html: str, *, is_key: bool) -> str:
     return f'<li class="{"sd-key" if is_key else ""}"><b>{letter(index)}</b>{html}{_KEY_TAG if is_key else ""}</li>'
+
+
+def _words(check: ContractCheck) -> str:
+    return literal(check.check.replace("_", " "))
 
 
 def _source(question: Question) -> str:
