@@ -47,6 +47,8 @@ _STATUS: Final[tuple[tuple[type[SagedeskError], int], ...]] = (
     (SetupError, 503),
 )
 
+_BUG: Final = "the desk stumbled over a bug ({}); its log holds the traceback"
+
 Handler = Callable[[Request], Awaitable[object]]
 
 logger = logging.getLogger(__name__)
@@ -64,9 +66,9 @@ def api_routes(get_desk: Callable[[], Desk], token: str) -> list[Route]:
     async def submit(request: Request) -> object:
         body = await _json_object(request)
         kind, settings = body.get("kind"), body.get("settings", {})
-        if kind not in _STARTERS or not isinstance(settings, dict):
+        if not isinstance(kind, str) or kind not in _STARTERS or not isinstance(settings, dict):
             raise InputError(f'send {{"kind": one of {", ".join(_STARTERS)}, "settings": {{...}}}}')
-        return await call(_STARTERS[str(kind)], settings)
+        return await call(_STARTERS[kind], settings)
 
     async def runs(request: Request) -> object:
         return await call("run.list", dict(request.query_params))
@@ -88,6 +90,9 @@ def api_routes(get_desk: Callable[[], Desk], token: str) -> list[Route]:
                 return JSONResponse(await handler(request))
             except SagedeskError as exc:
                 return _error(exc)
+            except Exception as exc:  # the border of the process: the caller gets one line, the log the rest
+                logger.exception("%s %s stumbled over a bug", request.method, request.url.path)
+                return _error(SagedeskError(_BUG.format(type(exc).__name__)))
 
         return answer
 
@@ -123,7 +128,7 @@ async def _json_object(request: Request) -> Mapping[str, object]:
             raise InputError(f"the request's body is over {MAX_BODY_BYTES} bytes; send less at once")
     try:
         parsed = json.loads(body or b"{}")
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise InputError(f"the request's body is not JSON: {exc}") from exc
     if not isinstance(parsed, dict):
         raise InputError("the request's body must be a JSON object")

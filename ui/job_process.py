@@ -128,15 +128,23 @@ class JobProcess:
         return has_changed
 
     def reap(self) -> str:
-        """After the end: clear away what is left of the group; how the process ended, for a person."""
+        """After the end: clear away what is left of the group; how the process ended, for a person.
+
+        Again it says the same and signals nobody: the group's number may be a stranger's by then.
+        """
         if self._child is None:
             return "its process ended"
+        if self._child.returncode is not None:
+            return _told(self._child.returncode)
         # Until it is waited for, the dead leader keeps its group's number: what is left of the group can be
         # killed without hitting a stranger.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        code = self._child.wait()
-        return f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
+        return _told(self._child.wait())
+
+
+def _told(code: int) -> str:
+    return f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
 
 
 def cut_torn_line(events: Path) -> None:

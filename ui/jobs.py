@@ -242,6 +242,7 @@ class Supervisor:
                 self.poll()
             except Exception:
                 logger.exception("the job supervisor stumbled; it goes on")
+                self._stopping.wait(_IDLE_POLL_S)  # a full disk does not get better four times a second
             self._wake.wait(_POLL_S if self._running else _IDLE_POLL_S)
             self._wake.clear()
 
@@ -338,9 +339,10 @@ class Supervisor:
 
     def _detach(self, process: JobProcess) -> None:
         why = process.reap()
+        # Still followed where the store refuses, so that the next poll brings the end in.
+        self._conclude(self.get(process.run_id), why, is_cancelled=process.is_cancelled)
         del self._running[process.run_id]
         self._may_have_queued = True
-        self._conclude(self.get(process.run_id), why, is_cancelled=process.is_cancelled)
 
     def _conclude(self, run: Run, why: str, *, is_cancelled: bool) -> None:
         folder = RunFolder(Path(run.folder))

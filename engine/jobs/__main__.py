@@ -3,37 +3,16 @@
 Exit status: 0 done, 1 failed (the reason is in result.json), 3 cancelled.
 """
 
-import importlib
 import logging
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
 
-from data.errors import JobCancelledError, JobError, SagedeskError
-from engine.jobs.folder import RunFolder, RunResult
+from data.errors import JobCancelledError, SagedeskError
+from engine.jobs.folder import ResultState, RunFolder, RunResult
+from engine.jobs.kinds import job_function
 from engine.jobs.report import Reporter
 
-JobFunction = Callable[[RunFolder, Reporter], Mapping[str, object]]
-
-KINDS: Final[Mapping[str, str]] = {
-    "import": "engine.jobs.import_questions:run",
-    "generate": "engine.jobs.generate:run",
-    "verify": "engine.jobs.verify:run",
-    "train-verifier": "engine.jobs.train_verifier:run",
-}
-
 logger = logging.getLogger(__name__)
-
-
-def job_function(kind: str) -> JobFunction:
-    """Raises JobError for an unknown kind, naming the known ones."""
-    try:
-        module, attribute = KINDS[kind].split(":")
-    except KeyError:
-        raise JobError(f"unknown job kind {kind!r}; known are {', '.join(sorted(KINDS))}") from None
-    function: JobFunction = getattr(importlib.import_module(module), attribute)
-    return function
 
 
 def run_job(folder: RunFolder) -> RunResult:
@@ -47,7 +26,9 @@ def run_job(folder: RunFolder) -> RunResult:
         result = RunResult("cancelled", {}, str(exc))
     except SagedeskError as exc:
         logger.error("%s", exc)
-        result = RunResult("failed", {}, str(exc))
+        # a cancel goes to the whole process group: the end of a backend's own process is then its effect
+        state: ResultState = "cancelled" if reporter.is_cancelled else "failed"
+        result = RunResult(state, {}, "cancelled by a person" if reporter.is_cancelled else str(exc))
     except MemoryError:
         logger.exception("out of memory")
         result = RunResult("failed", {}, "out of memory; use a smaller batch or model")

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from data.tables.audit import AuditTable
-from ui.api import MAX_BODY_BYTES
+from ui.api import MAX_BODY_BYTES, api_routes
 from ui.usecases.context import Desk
 
 HEADERS = {"Authorization": "Bearer token-of-this-test"}
@@ -42,6 +44,7 @@ def test_health_needs_no_token(served: str) -> None:
         ("call/run.show", {"run_id": "r_1"}, 404, "r_1"),
         ("call/run.show", [], 400, "must be a JSON object"),
         ("jobs", {"kind": "mischief"}, 400, "one of import"),
+        ("jobs", {"kind": ["verify"]}, 400, "one of import"),
         ("jobs", {"kind": "verify"}, 404, "no verifier"),
         ("jobs/r_1/resume", {}, 404, "r_1"),
     ],
@@ -59,6 +62,28 @@ def test_a_body_without_bound_is_refused(served: str) -> None:
 
     assert answer.status_code == 400
     assert str(MAX_BODY_BYTES) in answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000], ids=["cut", "no text", "deep"])
+def test_a_body_that_is_no_json_is_refused(served: str, body: bytes) -> None:
+    answer = httpx.post(f"{served}/api/call/run.list", content=body, headers=HEADERS)
+
+    assert (answer.status_code, "is not JSON" in answer.json()["error"]) == (400, True)
+
+
+def test_a_bug_is_told_in_json_and_sends_to_the_log(desk: Desk) -> None:
+    def broken() -> Desk:
+        raise RuntimeError("the secret inside")
+
+    client = TestClient(Starlette(routes=api_routes(broken, "token-of-this-test")))
+
+    answer = client.get("/api/jobs", headers=HEADERS)
+
+    assert answer.status_code == 500
+    assert answer.json() == {
+        "error": "the desk stumbled over a bug (RuntimeError); its log holds the traceback",
+        "kind": "SagedeskError",
+    }
 
 
 def test_a_job_is_submitted_and_followed_over_http(served: str, desk: Desk, rows_file: Path) -> None:

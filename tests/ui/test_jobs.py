@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from data.errors import ConflictError, JobError, NotFoundError
+from data.errors import ConflictError, JobError, NotFoundError, StoreError
 from data.records import Run
 from data.store import Connection, Store
 from data.tables.models import ModelTable, RegisteredModel
@@ -143,6 +144,42 @@ def test_a_run_goes_from_queued_to_done_and_its_outputs_are_ingested_once(bench:
     spec = json.loads((Path(run.folder) / "run.json").read_text())
     assert (spec["kind"], spec["seed"], list(spec["inputs"])) == ("verify", 7, ["variants.parquet"])
     assert (spec["settings"], run.settings) == ({}, {"then": "x"})
+
+
+class FullDisk:
+    """A store that refuses the writes that `takes` says; the others go through."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.takes: list[bool] = []
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        if self.takes and not self.takes.pop(0):
+            raise StoreError("no space left on its disk; free some and try again")
+        with self.store.write() as connection:
+            yield connection
+
+    def read(self) -> AbstractContextManager[Connection]:
+        return self.store.read()
+
+
+def test_an_end_that_the_store_does_not_take_is_brought_in_when_it_does(bench: Bench) -> None:
+    disk = FullDisk(bench.store)
+    bench.store = disk  # type: ignore[assignment]  # the two methods that the supervisor calls
+    supervisor = bench.supervisor()
+    run = submit(supervisor)
+    assert run.pid is not None
+    assert run.pid_started_at is not None
+    until(lambda: not processes.is_same_process(run.pid, run.pid_started_at))
+    disk.takes = [True, False, False]  # the progress, the outputs, and that they could not be brought in
+
+    with pytest.raises(StoreError, match="no space left"):
+        supervisor.poll()
+
+    assert disk.takes == []
+    assert supervisor.wait(run.run_id, timeout_s=5).state == "done"
+    assert bench.ingested == [run.run_id]
 
 
 def test_progress_is_seen_while_the_job_runs(bench: Bench) -> None:

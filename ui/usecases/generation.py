@@ -55,7 +55,7 @@ def estimate(
     Raises:
         InputError, NotFoundError: as `start_generation`.
     """
-    _check(backend, types, per_question)
+    _check(backend, types, per_question, limit)
     questions = _questions(desk, benchmark, question_ids, limit)
     if backend == "rules":
         return Estimate(questions.num_rows, questions.num_rows * len(types) * per_question, 0, 0, None)
@@ -102,7 +102,7 @@ def start_generation(
         PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (no such question).
     """
     require_lead(desk, actor, "generation.start", backend)
-    _check(backend, types, per_question)
+    _check(backend, types, per_question, limit)
     if not 0 <= temperature <= 2 or not 0 < top_p <= 1 or not 1 <= max_new_tokens <= 8192:
         raise InputError("use a temperature from 0 to 2, a top-p over 0 up to 1, and 1 to 8192 new tokens")
     base_url = desk.settings.openai_base_url
@@ -130,7 +130,7 @@ def start_generation(
     return run
 
 
-def _check(backend: str, types: Sequence[str], per_question: int) -> None:
+def _check(backend: str, types: Sequence[str], per_question: int, limit: int | None) -> None:
     if backend not in BACKENDS:
         raise InputError(f"backend {backend!r}: use one of {', '.join(BACKENDS)}")
     if unknown := [one for one in types if one not in VARIANT_TYPE_KEYS]:
@@ -139,13 +139,19 @@ def _check(backend: str, types: Sequence[str], per_question: int) -> None:
         raise InputError(f"name at least one variant type of {', '.join(VARIANT_TYPE_KEYS)}")
     if not 1 <= per_question <= MAX_PER_QUESTION:
         raise InputError(f"ask for 1 to {MAX_PER_QUESTION} candidates a question and type")
+    if limit is not None and limit < 1:
+        raise InputError(f"limit {limit}: take 1 question or more, or leave the limit out")
 
 
 def _questions(
     desk: Desk, benchmark: str | None, question_ids: Sequence[QuestionId] | None, limit: int | None
 ) -> pa.Table:
     with desk.store.read() as connection:
-        found = QuestionTable(connection).arrow(ids=question_ids, benchmark=benchmark, limit=limit, answered_only=True)
+        table = QuestionTable(connection)
+        known = table.by_ids(question_ids or ())
+        if unknown := [one for one in question_ids or () if one not in known]:
+            raise NotFoundError(f"there is no question {unknown[0]}; `sagedesk question list` shows them")
+        found = table.arrow(ids=question_ids, benchmark=benchmark, limit=limit, answered_only=True)
     if found.num_rows == 0:
         of = f" of benchmark {benchmark!r}" if benchmark else ""
         raise NotFoundError(f"no answered question{of} to generate from; import some, or see `sagedesk question list`")

@@ -127,7 +127,7 @@ def training_inputs() -> Mapping[str, pa.Table]:
 def ingest_model(
     connection: Connection, settings: Settings, folder: RunFolder, run: Run, counts: Mapping[str, object], now: datetime
 ) -> Mapping[str, object]:
-    """Register what a training run made; champion where there is none yet, else challenger.
+    """Register what a training run made; champion where there is none yet, challenger where it is another.
 
     Raises:
         ModelError: nothing was made, or it cannot be kept.
@@ -146,9 +146,11 @@ def ingest_model(
     model_rows.ModelTable(connection).put(
         model_rows.RegisteredModel(model.model_id, role, model.kind, str(model.folder), model.origin, now)
     )
-    is_first = champion_verifier(settings) is None
-    if is_first:
+    champion = champion_verifier(settings)
+    # The same labels and seed give the champion again: it is no challenger of itself.
+    is_champion = champion is None or champion.model_id == model.model_id
+    if champion is None:
         promote(settings.models, role, model.model_id)
-    else:
+    elif not is_champion:
         set_alias(settings.models, role, "challenger", model.model_id)
-    return {"model_id": model.model_id, "is_champion": is_first}
+    return {"model_id": model.model_id, "is_champion": is_champion}

@@ -9,6 +9,7 @@ from data.errors import InputError
 from data.records import RUN_STATES, Run, RunState
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
+from engine.jobs.kinds import KINDS
 from ui.usecases.context import Actor, Desk, audit, require_lead
 
 MAX_RUNS: Final = 500
@@ -37,7 +38,9 @@ class RunEvent:
 def list_runs(
     desk: Desk, actor: Actor, *, kind: str | None = None, state: RunState | None = None, limit: int = 50
 ) -> list[Run]:
-    """Newest first. Raises InputError for a state that does not exist."""
+    """Newest first. Raises InputError for a kind or state that does not exist."""
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"kind {kind!r}: use one of {', '.join(sorted(KINDS))}")
     if state is not None and state not in RUN_STATES:
         raise InputError(f"state {state!r}: use one of {', '.join(RUN_STATES)}")
     with desk.store.read() as connection:
