@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from engine.backends.vllm import VllmBackend
+
 from annotation.server import Credentials, LabelStudioServer, new_credentials
 
 SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "questions.jsonl"
@@ -66,6 +68,27 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     LlamaForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def vllm_model_folder(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with attention heads of 32, the smallest that vLLM takes on a CPU."""
+    pytest.importorskip("vllm", reason="vLLM has an environment of its own (docs/worker.md); it is not installed here")
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    folder = shutil.copytree(tiny_model_folder, tmp_path_factory.mktemp("vllm") / "tiny-model")
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig.from_pretrained(tiny_model_folder, head_dim=32)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vllm_backend(vllm_model_folder: Path) -> "VllmBackend":
+    """One engine for all tests: it takes half a minute to start."""
+    from engine.backends.vllm import VllmBackend
+
+    return VllmBackend.open({"model": str(vllm_model_folder)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,15 @@ from engine.variant_types.table import VARIANT_TYPES
 _CHARACTERS_PER_TOKEN: Final = 3
 _CONTEXT_SHARE: Final = 0.5
 
+_LAYOUT: Final = {
+    # the spaces of json.dumps, as the prompt's demonstration has them; free white space lets a small model idle
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+    # without \u, \b and \f, which spell characters that are no text
+    "json_allowed_escapes": 'nrt"\\',
+}
+
 
 def reply_schema(request: GenerationRequest, max_new_tokens: int) -> dict[str, Any]:
     """REPLY_SCHEMA with exact option count and with lengths that a reply of `max_new_tokens` can hold."""
@@ -25,9 +34,11 @@ def reply_schema(request: GenerationRequest, max_new_tokens: int) -> dict[str, A
 def grammar_schema_json(request: GenerationRequest, max_new_tokens: int) -> str:
     """The same for llguidance, which also holds texts to begin with something: the strict parser refuses blank ones.
 
-    Not every server takes a pattern beside a length, so only this decoder gets it.
+    Not every server takes a pattern beside a length, so only this decoder gets it. The layout travels in the schema,
+    because vLLM passes nothing else on.
     """
     schema = reply_schema(request, max_new_tokens)
+    schema["x-guidance"] = _LAYOUT
     schema["properties"]["context"]["pattern"] = schema["properties"]["options"]["items"]["pattern"] = r"^\S"
     return json.dumps(schema)
 

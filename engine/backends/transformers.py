@@ -21,7 +21,6 @@ from engine.prompts import request_messages
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
-    from llguidance._lib import JsonCompileOptions
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
@@ -212,21 +211,9 @@ class TransformersBackend:
             return None
         from llguidance import LLMatcher
 
-        layout: JsonCompileOptions = {
-            # the spaces of json.dumps, as the prompt's demonstration has them; free white space lets a small model idle
-            "whitespace_flexible": False,
-            "item_separator": ", ",
-            "key_separator": ": ",
-            # without \u, \b and \f, which spell characters that are no text
-            "json_allowed_escapes": 'nrt"\\',
-        }
+        grammar = LLMatcher.grammar_from_json_schema
         return [
-            LLMatcher(
-                self._grammar_tokenizer,
-                LLMatcher.grammar_from_json_schema(
-                    grammar_schema_json(request, sampling.max_new_tokens), overrides=layout
-                ),
-            )
+            LLMatcher(self._grammar_tokenizer, grammar(grammar_schema_json(request, sampling.max_new_tokens)))
             for request in requests
         ]
 

@@ -1,17 +1,23 @@
-"""Generation by vLLM in this process, for GPU workers: continuous batching, structured output, a seed a request.
+"""Generation by vLLM in this process, for GPU workers: continuous batching, constrained replies, a seed a request.
 
-Written against vLLM 0.29 to 0.33 (`LLM.generate` over token ids). Refuses unsafe folders (`engine.model_safety`).
-Two runs on a GPU may differ in the last bits, so the same seed promises the same replies on the CPU backends only.
+Written against vLLM 0.29 to 0.33, run with the CPU build of 0.32. Refuses unsafe folders (`engine.model_safety`), and
+vLLM's reports of its use to its makers. Two runs on a GPU may differ in the last bits, so the same seed promises the
+same replies on a CPU only.
 """
 
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.errors import BackendError, ModelError
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 from engine.backends.protocol import GenerationRequest, Reply, Sampling
-from engine.backends.reply_schema import reply_schema
+from engine.backends.reply_schema import grammar_schema_json
 from engine.embedded import model_folder
 from engine.model_safety import folder_fingerprint
 from engine.prompts import request_messages
@@ -21,6 +27,27 @@ if TYPE_CHECKING:
 
 # vLLM schedules inside a window; a window bounds the memory of what waits, and is the grain of progress.
 _WINDOW: Final = 512
+# The sample questions' prompts take 600 to 700 tokens; room for longer ones costs memory only when it is used.
+_LONGEST: Final = 4096
+_CPU_CACHE_BYTES: Final = 2 << 30
+_ENDED: Final = "backend vllm: its process ended while it wrote; the run's log says why, then resume the run"
+
+
+class VllmSettings(BaseModel):
+    """What a run may say about the engine. `model`: folder or hub id, the embedded one if None.
+
+    `max_model_len`: tokens of prompt and reply together, 4096 or what the model takes if None. `dtype` and
+    `enforce_eager` (nothing compiled: a quicker start, slower tokens) if None: vLLM's choice on a GPU; on a CPU fp32
+    and eager, because 16-bit arithmetic is slow there and compiling takes a minute.
+    """
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    model: str | None = None
+    max_model_len: Annotated[int | None, Field(ge=1)] = None
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
+    enforce_eager: bool | None = None
 
 
 class VllmBackend:
@@ -36,62 +63,86 @@ class VllmBackend:
 
     @classmethod
     def open(cls, settings: Mapping[str, object]) -> "VllmBackend":
-        """`model`: folder or hub id; `max_model_len` (4096); `gpu_memory_utilization` (0.9); `dtype` (auto).
+        """Settings as in VllmSettings.
 
         Raises:
-            BackendError: vLLM is not installed here, or finds no device.
+            BackendError: a setting does not fit, or vLLM is not installed here or finds no device.
             ModelError: the model is missing, unsafe or cannot be loaded.
         """
+        parsed = _parsed(settings)
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # read when vLLM is imported, here and in its processes
         try:
+            from transformers import AutoTokenizer
             from vllm import LLM
+            from vllm.platforms import current_platform
         except ImportError as exc:
             raise BackendError(
-                f"backend vllm: {exc.name or 'vllm'} is not installed; install sagedesk[vllm] in a worker environment "
+                f"backend vllm: {exc.name or 'vllm'} is not installed; make a worker environment (docs/worker.md) "
                 f"and name its interpreter in SAGEDESK_WORKER_PYTHON"
             ) from exc
-        named = settings.get("model")
-        folder = model_folder(None if named is None else str(named))
-        longest = int(str(settings.get("max_model_len") or 4096))
+        if current_platform.is_unspecified():
+            raise BackendError("backend vllm: there is no GPU that vLLM can use here; take the backend transformers")
+        folder = model_folder(parsed.model)
+        longest = parsed.max_model_len or min(_LONGEST, _positions(folder))
         try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+            if tokenizer.chat_template is None:
+                raise ModelError(f"model folder {folder} has no chat template; use an instruction-tuned model")
             engine = LLM(
                 model=str(folder),
                 trust_remote_code=False,
                 load_format="safetensors",
-                dtype=str(settings.get("dtype") or "auto"),
                 max_model_len=longest,
-                gpu_memory_utilization=float(str(settings.get("gpu_memory_utilization") or 0.9)),
+                gpu_memory_utilization=parsed.gpu_memory_utilization,
                 # the demonstrations of a type are the same for every question and stand first
                 enable_prefix_caching=True,
+                # the decoder that our schema is written for; a request cannot choose it
+                structured_outputs_config={"backend": "guidance"},
+                **_device_options(parsed, is_cpu=current_platform.is_cpu()),
             )
         except (ValueError, RuntimeError, OSError) as exc:
-            reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
-            raise ModelError(f"vLLM cannot load {folder} ({reason}); try a smaller max_model_len or model") from exc
+            raise ModelError(
+                f"vLLM cannot load {folder} ({_reason(exc)}); the run's log says more, a smaller max_model_len "
+                f"or model takes less memory"
+            ) from exc
         return cls(engine, model_name=f"{folder.name}@{folder_fingerprint(folder)[:12]}", longest=longest)
 
     def supported_types(self) -> frozenset[VariantTypeKey]:
         return frozenset(VARIANT_TYPE_KEYS)
 
     def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
-        """Replies in order; vLLM makes its own batches."""
+        """Replies in order; vLLM makes its own batches.
+
+        Raises:
+            BackendError: vLLM's process ended, for want of memory perhaps.
+        """
         pending = iter(requests)
         while window := list(islice(pending, _WINDOW)):
             yield from self._generate_window(window, sampling)
 
     def _generate_window(self, window: Sequence[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         prompts = [self._prompt_tokens(request) for request in window]
         fitting = [i for i, prompt in enumerate(prompts) if len(prompt) + sampling.max_new_tokens <= self._longest]
         outputs: dict[int, RequestOutput] = {}
         if fitting:
-            made = self._engine.generate(
-                [{"prompt_token_ids": prompts[i]} for i in fitting],
-                [_sampling_params(window[i], sampling) for i in fitting],
-                use_tqdm=False,
-            )
+            try:
+                made = self._engine.generate(
+                    [{"prompt_token_ids": prompts[i]} for i in fitting],
+                    [_sampling_params(window[i], sampling) for i in fitting],
+                    use_tqdm=False,
+                )
+            except EngineDeadError as exc:
+                raise BackendError(_ENDED) from exc
+            if any(output.outputs[0].finish_reason == "abort" for output in made):
+                raise BackendError(_ENDED)  # as replies these would be kept, and a resumed run not ask again
             outputs = dict(zip(fitting, made, strict=True))
         for index, request in enumerate(window):
             yield self._reply(request, len(prompts[index]), outputs.get(index), sampling)
 
     def _prompt_tokens(self, request: GenerationRequest) -> list[int]:
+        """The template has written its special tokens, the one at the beginning of the text included."""
         tokenizer = self._engine.get_tokenizer()
         text = tokenizer.apply_chat_template(request_messages(request), add_generation_prompt=True, tokenize=False)
         return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
@@ -122,7 +173,42 @@ def _sampling_params(request: GenerationRequest, sampling: Sampling) -> "Samplin
         top_p=sampling.top_p if sampling.temperature > 0 else 1.0,
         max_tokens=sampling.max_new_tokens,
         seed=request.seed,
-        structured_outputs=StructuredOutputsParams(
-            json=reply_schema(request, sampling.max_new_tokens), disable_any_whitespace=True
-        ),
+        structured_outputs=StructuredOutputsParams(json=grammar_schema_json(request, sampling.max_new_tokens)),
     )
+
+
+def _device_options(settings: VllmSettings, *, is_cpu: bool) -> dict[str, Any]:
+    if not is_cpu:
+        return {"dtype": settings.dtype or "auto", "enforce_eager": bool(settings.enforce_eager)}
+    return {
+        "dtype": settings.dtype or "float32",
+        "enforce_eager": settings.enforce_eager is not False,
+        # gpu_memory_utilization would be a share of all main memory; VLLM_CPU_KVCACHE_SPACE says otherwise
+        "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
+        # a prompt read in two steps would turn its request's generator back, which PyTorch's CPU generator cannot do
+        "enable_chunked_prefill": False,
+    }
+
+
+def _parsed(settings: Mapping[str, object]) -> VllmSettings:
+    """Raises BackendError that names the setting."""
+    try:
+        return VllmSettings.model_validate({name: value for name, value in settings.items() if value is not None})
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "settings"
+        raise BackendError(f"backend vllm: setting {where}: {first['msg']}; correct it") from exc
+
+
+def _positions(folder: Path) -> int:
+    """How many tokens the model's config says that it takes; no bound of ours where it says nothing."""
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+    stated = config.get("max_position_embeddings")
+    return stated if isinstance(stated, int) else _LONGEST
+
+
+def _reason(exc: Exception) -> str:
+    """One line; the first of a pydantic error only counts its findings."""
+    if isinstance(exc, ValidationError):
+        return str(exc.errors(include_url=False, include_input=False)[0]["msg"]).splitlines()[0]
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

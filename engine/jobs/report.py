@@ -38,6 +38,10 @@ class Reporter:
         if self._cancelled.is_set():
             raise JobCancelledError("cancelled by a person")
 
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
     def cancel(self) -> None:
         self._cancelled.set()
 

@@ -52,9 +52,10 @@ def openai(request: pytest.FixtureRequest) -> Opened:
 
 
 def vllm(request: pytest.FixtureRequest) -> Opened:
-    pytest.importorskip("vllm", reason="vLLM has an environment of its own (sagedesk[vllm]); it is not installed here")
-    folder = request.getfixturevalue("tiny_model_folder")
-    return Opened(backend_class("vllm").open({"model": str(folder), "max_model_len": 8192}), is_repeatable=False)
+    backend = request.getfixturevalue("vllm_backend")
+    from vllm.platforms import current_platform
+
+    return Opened(backend, is_repeatable=current_platform.is_cpu())
 
 
 OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opened]] = {
