@@ -30,6 +30,7 @@ _KEY_NAMES: Final = ("id", "qid", "question_id", "ind", "idx", "index", "uid", "
 _SUBJECT_NAMES: Final = ("subject", "category", "topic", "activity_label", "subject_name", "科目")
 _OPTION_COLUMN_PATTERNS: Final = (
     ("{upper}",), ("{lower}",), ("option_{lower}", "option {lower}", "option{lower}"), ("op{lower}",),
+    ("opt_{lower}", "opt {lower}", "opt{lower}"), ("opt_{one}", "opt {one}", "opt{one}"),
     ("choice_{lower}", "choice {lower}", "choice{lower}"), ("option_{one}", "option {one}", "option{one}"),
     ("choice_{one}", "choice {one}", "choice{one}"), ("option{zero}", "option_{zero}"),
     ("choice{zero}", "choice_{zero}"),

@@ -18,6 +18,7 @@ from ui.widgets.page import bars, day_and_time, figures, notice, table, told
 from ui.widgets.presence import still
 from ui.widgets.texts import literal
 
+OPEN_STATES: Final[tuple[RunState, ...]] = ("queued", "running")
 _REFRESH_S: Final = 1.0
 _LOG_BYTES: Final = 8_000
 _ICONS: Final[Mapping[RunState, tuple[str, str]]] = {
@@ -56,13 +57,18 @@ _TARGET_COLUMNS: Final[Mapping[str, str]] = {
     "roc_auc": "ROC AUC",
     "ece": "calibration error",
 }
-_LOSSES: Final = ("unsupported", "failed", "malformed", "duplicates")
+_LOSSES: Final[Mapping[str, str]] = {
+    "unsupported": "the backend makes no such variant of such a question",
+    "failed": "no answer came",
+    "malformed": "the answer was no variant",
+    "duplicates": "the variant was there already",
+}
 
 
 def run_detail(desk: Desk, actor: Actor, run_id: str) -> None:
     """Refreshes itself until the run has ended."""
     run = runs.show_run(desk, actor, run_id=run_id)
-    is_open = run.state in ("queued", "running")
+    is_open = run.state in OPEN_STATES
     st.fragment(_live, run_every=_REFRESH_S if is_open else None)(desk, actor, run_id, is_open)
 
 
@@ -70,7 +76,7 @@ def _live(desk: Desk, actor: Actor, run_id: str, was_open: bool) -> None:
     with told():
         actor = still(actor)
         run = runs.show_run(desk, actor, run_id=run_id)
-        if was_open and run.state not in ("queued", "running"):
+        if was_open and run.state not in OPEN_STATES:
             st.rerun()  # the list above shows the new state, and this stops asking
         _state(run)
         _actions(desk, actor, run)
@@ -94,7 +100,7 @@ def _state(run: Run) -> None:
 
 def _actions(desk: Desk, actor: Actor, run: Run) -> None:
     with st.container(horizontal=True, key="run_actions"):
-        if run.state in ("queued", "running") and st.button("Cancel this run", key="run_cancel"):
+        if run.state in OPEN_STATES and st.button("Cancel this run", key="run_cancel"):
             runs.cancel_run(desk, actor, run_id=run.run_id)
             notice("Asked to stop; it keeps what is complete.", kind="done")
         if run.state in ("lost", "failed", "cancelled") and st.button("Resume this run", key="run_resume"):
@@ -130,7 +136,7 @@ def _result(desk: Desk, actor: Actor, run: Run) -> None:
 
 def _yields(types: Mapping[str, object]) -> None:
     st.subheader("Yield by type", anchor=False)
-    of_types = [(name, counts) for name, counts in types.items() if isinstance(counts, Mapping)]
+    of_types = [(key, counts) for key in VARIANT_TYPES if isinstance(counts := types.get(key), Mapping)]
     columns = [*_STAGES, *(loss for loss in _LOSSES if any(counts.get(loss) for _, counts in of_types))]
     frame = pd.DataFrame(
         {
@@ -139,21 +145,29 @@ def _yields(types: Mapping[str, object]) -> None:
         }
     )
     bars(frame, name="type", series=columns, title="candidates", key="run_yields")
+    said = [f"{name}: {_LOSSES[name]}" for name in columns if name in _LOSSES]
+    if said:
+        st.html(f'<p class="sd-faint sd-small">{escape("; ".join(said))}.</p>')
     failed = [
-        [_type_name(name), check, count]
+        [_type_name(name), check.replace("_", " "), count]
         for name, counts in of_types
         for check, count in sorted(dict(counts.get("failed_checks", {})).items(), key=lambda it: -it[1])
     ]
     if failed:
-        st.subheader("Failed checks", anchor=False)
-        table(["type", "check", "variants"], failed)
+        st.subheader("Checks that did not hold", anchor=False)
+        table(
+            ["type", "check", "variants"],
+            failed,
+            caption="A variant passes when its required checks hold; those that are advice are counted here too.",
+        )
 
 
 def _targets(targets: Mapping[str, object]) -> None:
     """What a verification said, or a training measured, a row a dimension."""
     rows = {name: counts for name, counts in targets.items() if isinstance(counts, Mapping)}
     columns = [key for key in _TARGET_COLUMNS if any(key in counts for counts in rows.values())]
-    names = {**{dimension.key: dimension.name for dimension in DIMENSIONS}, "valid": "all three"}
+    names: dict[str, str] = {dimension.key: dimension.name for dimension in DIMENSIONS}
+    names["valid"] = "all three"
     table(
         ["", *(_TARGET_COLUMNS[key] for key in columns)],
         [[name, *(rows[key].get(column) for column in columns)] for key, name in names.items() if key in rows],

@@ -4,14 +4,15 @@ from typing import Final
 
 import streamlit as st
 
-from data.records import RUN_STATES, Run
+from data.records import RUN_STATES, Run, RunState
 from ui.usecases import runs
 from ui.usecases.context import Actor, Desk
-from ui.views.run_detail import run_detail
+from ui.views.run_detail import OPEN_STATES, run_detail
 from ui.widgets.page import day_and_time, empty, head, told
+from ui.widgets.presence import still
 from ui.widgets.row_list import Row, row_list
 
-_EVERY_KIND: Final = "every kind"
+_REFRESH_S: Final = 2.0
 _LIST_ROWS: Final = 100
 
 
@@ -22,15 +23,31 @@ def render(desk: Desk, actor: Actor) -> None:
         state = right.selectbox("State", [None, *RUN_STATES], format_func=lambda it: it or "every state")
         found = runs.list_runs(desk, actor, state=state, limit=_LIST_ROWS)
         kinds = sorted({run.kind for run in found})
-        kind = left.selectbox("Kind", [_EVERY_KIND, *kinds])
-        shown = [run for run in found if kind in (_EVERY_KIND, run.kind)]
+        chosen_kind = left.selectbox("Kind", [None, *kinds], format_func=lambda it: it or "every kind")
+        shown = _of_kind(found, chosen_kind)
         if not shown:
             empty("No runs", "Importing, generating and verifying each make one; they show here while they work.")
             return
         asked = st.query_params.get("run")
         run_id = asked if asked is not None else shown[0].run_id
-        _list(shown, run_id)
+        is_open = any(run.state in OPEN_STATES for run in shown)
+        live = st.fragment(_live_list, run_every=_REFRESH_S if is_open else None)
+        live(desk, actor, state, chosen_kind, run_id, is_open)
         run_detail(desk, actor, run_id)
+
+
+def _live_list(desk: Desk, actor: Actor, state: RunState | None, kind: str | None, chosen: str, was_open: bool) -> None:
+    """Fresh while something in it works; the whole page follows when another run is opened, or all have ended."""
+    with told():
+        shown = _of_kind(runs.list_runs(desk, still(actor), state=state, limit=_LIST_ROWS), kind)
+        _list(shown, chosen)
+        has_ended = was_open and not any(run.state in OPEN_STATES for run in shown)
+        if has_ended or st.query_params.get("run", chosen) != chosen:
+            st.rerun()
+
+
+def _of_kind(found: list[Run], kind: str | None) -> list[Run]:
+    return [run for run in found if kind in (None, run.kind)]
 
 
 def _list(shown: list[Run], chosen: str) -> None:

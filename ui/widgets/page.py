@@ -88,7 +88,7 @@ def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, k
             color=alt.Color("stage:N", sort=list(series), title=None, legend=alt.Legend(orient="top")),
             tooltip=[name, "stage", "count"],
         )
-        .properties(height=max(120, 26 * len(series) * len(frame) // 2 + 60))
+        .properties(height=110 + len(frame) * (11 * len(series) + 12))
     )
     with st.container(key=f"chart_{key}"):
         st.altair_chart(chart, key=f"altair_{key}")
