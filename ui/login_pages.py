@@ -3,13 +3,15 @@
 import html
 from typing import Final
 
+from ui.usecases.accounts import MAX_PASSWORD_CHARACTERS, MIN_PASSWORD_CHARACTERS
 from ui.usecases.context import Actor
 
+_ROLES: Final = {"annotator": "an annotator", "lead": "a lead"}
 _STYLE: Final = """
 :root { color-scheme: light dark; --ground: #fbfbf8; --card: #fff; --ink: #1c231f; --soft: #5d665f; --line: #d9dcd2;
-  --accent: #38684a; --on-accent: #fff; --bad: #ab352d; --good: #2a7148; }
+  --edge: #858e86; --accent: #38684a; --on-accent: #fff; --bad: #ab352d; --good: #2a7148; }
 @media (prefers-color-scheme: dark) { :root { --ground: #141917; --card: #1d2421; --ink: #e4e9e4; --soft: #9aa59d;
-  --line: #35403a; --accent: #7fb592; --on-accent: #11160f; --bad: #ef8d82; --good: #7cc796; } }
+  --line: #35403a; --edge: #6f7c74; --accent: #7fb592; --on-accent: #11160f; --bad: #ef8d82; --good: #7cc796; } }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; background: var(--ground); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; }
 main { width: min(24rem, 92vw); background: var(--card); border: 1px solid var(--line); border-radius: 12px;
@@ -17,10 +19,11 @@ main { width: min(24rem, 92vw); background: var(--card); border: 1px solid var(-
 h1 { font-size: 1.35rem; margin: 0 0 .25rem; } p { margin: .25rem 0 1rem; color: var(--soft); }
 label { display: block; margin: .9rem 0 .25rem; font-weight: 600; }
 input { width: 100%; box-sizing: border-box; padding: .6rem .7rem; font: inherit; color: inherit;
-  background: var(--ground); border: 1px solid var(--line); border-radius: 8px; }
+  background: var(--ground); border: 1px solid var(--edge); border-radius: 8px; }
 button { margin-top: 1.4rem; width: 100%; padding: .65rem; font: inherit; font-weight: 600; border: 0;
   border-radius: 8px;  background: var(--accent); color: var(--on-accent); cursor: pointer; }
 input:focus-visible, button:focus-visible, a:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+small { color: var(--soft); } strong { color: var(--ink); } .after { margin: 1.5rem 0 0; }
 .bad { color: var(--bad); } .good { color: var(--good); } a { color: var(--accent); }
 """
 
@@ -35,10 +38,11 @@ def sign_in_page(*, error: str = "", name: str = "", next_path: str = "/") -> st
         <form method="post" action="/login">
           <input type="hidden" name="next" value="{html.escape(next_path)}">
           <label for="name">Account</label>
-          <input id="name" name="name" value="{html.escape(name)}" autocomplete="username" autofocus required
-            maxlength="64">
+          <input id="name" name="name" value="{html.escape(name)}" autocomplete="username" required maxlength="64"
+            {"" if name else "autofocus"}>
           <label for="password">Password</label>
-          <input id="password" name="password" type="password" autocomplete="current-password" required maxlength="256">
+          <input id="password" name="password" type="password" autocomplete="current-password" required maxlength="256"
+            {"autofocus" if name else ""}>
           <button type="submit">Sign in</button>
         </form>
         """,
@@ -50,18 +54,20 @@ def account_page(actor: Actor, *, has_password: bool = False, error: str = "", n
     return _document(
         "Your account",
         f"""
-        <h1>{html.escape(actor.name)} <small>({html.escape(actor.role)})</small></h1>
-        <p>{state}</p>
+        <h1>Your account</h1>
+        <p>Signed in as <strong>{html.escape(actor.name)}</strong>, {_ROLES[actor.role]}. {state}</p>
         {_line(error, "bad", role="alert")}{_line(notice, "good", role="status")}
         <form method="post" action="/account">
           <label for="password">New password</label>
-          <input id="password" name="password" type="password" autocomplete="new-password" required minlength="10"
-            maxlength="256">
+          <input id="password" name="password" type="password" autocomplete="new-password" required
+            minlength="{MIN_PASSWORD_CHARACTERS}" maxlength="{MAX_PASSWORD_CHARACTERS}" aria-describedby="length">
+          <small id="length">{MIN_PASSWORD_CHARACTERS} characters or more</small>
           <label for="again">The same again</label>
-          <input id="again" name="again" type="password" autocomplete="new-password" required maxlength="256">
+          <input id="again" name="again" type="password" autocomplete="new-password" required
+            maxlength="{MAX_PASSWORD_CHARACTERS}">
           <button type="submit">Set the password</button>
         </form>
-        <p><br><a href="/">Back to the desk</a> &middot; <a href="/logout">Sign out</a></p>
+        <p class="after"><a href="/">Back to the desk</a> &middot; <a href="/logout">Sign out</a></p>
         """,
     )
 

@@ -76,22 +76,26 @@ class Door:
 
     async def change_password(self, request: Request) -> Response:
         actor: Actor = request.scope["actor"]
-        if not _is_same_origin(request):
-            return _page(account_page(actor, error=_FOREIGN_FORM), 403)
-        fields = await _fields(request, "password", "again")
-        if fields is None:
-            return _page(account_page(actor, error="the form is too large"), 413)
-        password, again = fields
-        if password != again:
-            return _page(account_page(actor, error="the two passwords differ; type them again"), 400)
-        return await run_in_threadpool(self._set_password, actor, password)
+        fields = await _fields(request, "password", "again") if _is_same_origin(request) else []
+        return await run_in_threadpool(self._set_password, actor, fields)
 
-    def _set_password(self, actor: Actor, password: str) -> Response:
-        try:
-            accounts.set_password(self._desk(), actor, password=password)
-        except SagedeskError as exc:
-            return _page(account_page(actor, error=str(exc)), 400)
-        return _page(account_page(actor, has_password=True, notice="The password is set."))
+    def _set_password(self, actor: Actor, fields: list[str] | None) -> Response:
+        """`fields` is None for a form that is too large and empty for one of another site."""
+        error, status = "", 200
+        if fields is None:
+            error, status = "the form is too large", 413
+        elif not fields:
+            error, status = _FOREIGN_FORM, 403
+        elif fields[0] != fields[1]:
+            error, status = "the two passwords differ; type them again", 400
+        else:
+            try:
+                accounts.set_password(self._desk(), actor, password=fields[0])
+            except SagedeskError as exc:
+                error, status = str(exc), 400
+        has_password = accounts.has_password(self._desk(), actor)
+        notice = "" if error else "The password is set."
+        return _page(account_page(actor, has_password=has_password, error=error, notice=notice), status)
 
     def _try_password(self, request: Request, name: str, password: str, next_path: str) -> Response:
         address = request.client.host if request.client else ""

@@ -268,6 +268,12 @@ def test_the_doctor_says_what_is_well_and_what_to_do(
     assert {"store", "verifier", "sync", "disk"} <= {finding["subject"] for finding in well.json}
 
 
+def test_a_sign_in_link_leads_to_the_desk_that_runs_wherever_it_listens(sagedesk: Sagedesk, served: str) -> None:
+    added = sagedesk("account", "add", "ana")
+
+    assert added.out.startswith(f"{served}/login/link?token=")
+
+
 def test_the_doctor_looks_at_an_empty_place_and_leaves_it_empty(sagedesk: Sagedesk, state: Path) -> None:
     answer = sagedesk("doctor", "--json")
 

@@ -1,5 +1,6 @@
 """The door: nothing behind it without a session, guessing is slow, links work once, signing out ends every tab."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -273,3 +274,30 @@ def test_the_store_and_the_audit_hold_no_token_and_no_password(desk: Desk, clien
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
     for secret in (token, session, PASSWORD):
         assert secret.encode() not in content
+
+
+def test_the_cursor_is_where_the_next_key_belongs(desk: Desk, client: TestClient) -> None:
+    with_password(desk, client)
+
+    fresh = client.get("/login").text
+    failed = client.post("/login", data={"name": "ana", "password": "wrong password"}).text
+
+    assert focused(fresh) == "name"
+    assert focused(failed) == "password"
+
+
+def test_the_account_page_says_what_is_so_also_beside_an_error(desk: Desk, client: TestClient) -> None:
+    client.get(link_of(desk))
+    before = client.post("/account", data={"password": PASSWORD, "again": "another one"}).text
+    client.post("/account", data={"password": PASSWORD, "again": PASSWORD})
+    after = client.post("/account", data={"password": PASSWORD, "again": "another one"}).text
+
+    assert "the two passwords differ" in before
+    assert "Set a password, to sign in without a link." in before
+    assert "You have a password" in after
+    assert "<strong>ana</strong>, an annotator" in after
+
+
+def focused(page: str) -> str:
+    (field,) = re.findall(r'<input id="(\w+)"[^>]*\bautofocus\b', page)
+    return str(field)

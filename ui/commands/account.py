@@ -5,7 +5,7 @@ from typing import Annotated, cast
 import typer
 
 from data.records import Role
-from ui.commands.line import open_line
+from ui.commands.line import open_line, running_desk
 from ui.commands.output import AsJson, emit_json, emit_table, talk
 from ui.settings import read_settings
 from ui.usecases import accounts
@@ -57,5 +57,6 @@ def _emit_link(link: accounts.SignInLink, *, as_json: bool) -> None:
         emit_json(link)
         return
     settings = read_settings()
+    running = running_desk(settings)
     talk(f"works once, until {link.expires_at:%Y-%m-%d %H:%M} UTC:")
-    typer.echo(f"http://{settings.host}:{settings.port}{link.path}")
+    typer.echo(f"{f'http://{settings.host}:{settings.port}' if running is None else running.url}{link.path}")
