@@ -1,4 +1,4 @@
-"""The three dimensions on which a variant is judged: order, names, questions, rubrics. Source: SAGE, arXiv 2605.12022."""
+"""The three dimensions of a variant: order, names, questions, rubrics. Source: SAGE, arXiv 2605.12022."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
