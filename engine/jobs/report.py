@@ -48,7 +48,7 @@ class Reporter:
     def cancel_on_sigterm(self) -> None:
         """From the main thread only."""
 
-        def stop(signum: int, frame: FrameType | None) -> None:
+        def stop(_number: int, _frame: FrameType | None) -> None:
             self.cancel()
 
         signal.signal(signal.SIGTERM, stop)
