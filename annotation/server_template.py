@@ -4,6 +4,7 @@ Its migrations take minutes on a busy machine; the copy takes a moment. Holds no
 token and the signing key are made in each copy by the server's first start.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -21,6 +22,7 @@ from data.errors import SetupError
 _DATABASE: Final = "label_studio.sqlite3"
 _BUILD_TIMEOUT_S: Final = 1800.0
 _SIGN_OF_LIFE_S: Final = 10.0
+_NEEDED_BYTES: Final = 50_000_000
 
 
 def cache_folder() -> Path:
@@ -53,21 +55,37 @@ def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Ca
         SetupError: the migrations fail; with their last line.
         OSError: the disk refuses.
     """
+    try:
+        template = _template(python, version, report)
+    except OSError as exc:
+        raise SetupError(
+            f"building Label Studio's database in {cache_folder()}: {exc.strerror or exc}; "
+            f"make room, make it writable, or set SAGEDESK_CACHE to another folder"
+        ) from exc
+    unfinished = data / f"{_DATABASE}.copying"
+    shutil.copyfile(template / _DATABASE, unfinished)
+    unfinished.chmod(0o600)
+    unfinished.replace(data / _DATABASE)
+
+
+def _template(python: Path, version: tuple[int, ...], report: Callable[[str], None]) -> Path:
+    """The folder of the migrated database, built where there is none yet. Raises SetupError, OSError (the cache)."""
     name = f"label-studio-template-{'.'.join(map(str, version))}"
     cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
     template = cache / name
+    if (template / _DATABASE).exists():  # it got there whole, by rename
+        return template
+    cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / f"{name}.lock"):
         if not (template / _DATABASE).exists():
+            if shutil.disk_usage(cache).free < _NEEDED_BYTES:
+                raise OSError(errno.ENOSPC, f"less than {_NEEDED_BYTES // 1_000_000} MB are free")
             report("building Label Studio's database (once for each version; a few minutes)")
             with tempfile.TemporaryDirectory(dir=cache, prefix=name) as scratch:
                 _migrate(python, Path(scratch), report)
                 template.mkdir(exist_ok=True)
                 (Path(scratch) / _DATABASE).replace(template / _DATABASE)
-    unfinished = data / f"{_DATABASE}.copying"
-    shutil.copyfile(template / _DATABASE, unfinished)
-    unfinished.chmod(0o600)
-    unfinished.replace(data / _DATABASE)
+    return template
 
 
 def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
@@ -104,8 +122,10 @@ def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
             child.kill()
         if status != 0 or not (folder / _DATABASE).exists():
             said.seek(0)
-            lines = said.read().decode("utf-8", "replace").strip().splitlines()
-            raise SetupError(f"Label Studio's migrations failed: {lines[-1] if lines else 'no output'}")
+            lines = said.read().decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+            # The log's last lines need not be about the failure.
+            reason = next((line for line in reversed(lines) if "Error" in line), lines[-1])
+            raise SetupError(f"Label Studio's migrations failed with status {status}: {reason.strip()}")
 
 
 @contextmanager

@@ -89,6 +89,29 @@ def test_the_template_is_built_once_and_copied(environment: Environment, tmp_pat
     assert environment.builds.read_text().splitlines() == ["build"]
 
 
+def test_migrations_that_fail_say_why_and_leave_no_template(environment: Environment, tmp_path: Path) -> None:
+    server = environment.server()
+    python = tmp_path / "python"
+    python.write_text(
+        python.read_text().replace(
+            '(data / "label_studio.sqlite3").write_text("migrated")',
+            'print("django.db.utils.OperationalError: disk is full\\nInitializing database.."); sys.exit(1)',
+        )
+    )
+
+    with pytest.raises(SetupError, match=r"migrations failed with status 1: django.*disk is full$"):
+        server.start()
+
+    assert not list((tmp_path / "cache").glob("*/label_studio.sqlite3"))
+
+
+def test_a_cache_that_cannot_be_written_names_the_cache(environment: Environment, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+
+    with pytest.raises(SetupError, match=r"database in .*/cache: File exists.*SAGEDESK_CACHE"):
+        environment.server().start()
+
+
 def test_a_second_start_keeps_the_data(environment: Environment) -> None:
     data = environment.state / "data"
     data.mkdir(parents=True)
