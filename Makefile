@@ -30,7 +30,7 @@ test: setup  ## the whole suite, with servers and browser
 
 test-fast:  ## under a minute, no servers, no models: for your own loop
 	@$(BOOTSTRAP) desk
-	$(BIN)/python -m pytest -m "not server and not model and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not server and not model and not gpu"
 
 bench: setup  ## the table of ratios, measured side by side
 	$(BIN)/python -m tests.bench

@@ -2,6 +2,9 @@
 
 Each dimension sees only the features that its rubric speaks of: with all of them, 305 labels teach it their noise.
 Calibration is Platt's sigmoid on out-of-fold scores; the figures use a sigmoid fitted without the fold they judge.
+Validity is the plain product of the three: on the 214 labels that the first verifier learns from, over eight splits, a
+sigmoid of its own changed nothing (with embeddings calibration error 0.097 and 0.111, Brier score 0.204 and 0.206;
+without them 0.104 and 0.103, 0.199 both). With more labels that has to be measured again.
 """
 
 import math

@@ -48,8 +48,10 @@ class Encoder:
             import torch
             from safetensors import SafetensorError
             from transformers import AutoModel, AutoTokenizer
+            from transformers.utils.logging import disable_progress_bar
         except ImportError as exc:
             raise ModelError(f"opening encoder {folder}: {exc.name} is not installed; install sagedesk[ml]") from exc
+        disable_progress_bar()  # type: ignore[no-untyped-call]
         torch.set_num_threads(min(_MOST_THREADS, torch.get_num_threads()))
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)

@@ -29,7 +29,7 @@ from ui.job_process import JobProcess, cut_torn_line
 TRAINING_ROLES: Final[Mapping[str, str]] = {"train-verifier": "verifier", "refresh-generator": "generator"}
 """Kinds that make a model, by its role: one at a time a role."""
 
-_POLL_S: Final = 0.25
+_POLL_S: Final = 0.1
 _IDLE_POLL_S: Final = 2.0
 _PROGRESS_EVERY_S: Final = 0.5
 
@@ -242,7 +242,7 @@ class Supervisor:
                 self.poll()
             except Exception:
                 logger.exception("the job supervisor stumbled; it goes on")
-                self._stopping.wait(_IDLE_POLL_S)  # a full disk does not get better four times a second
+                self._stopping.wait(_IDLE_POLL_S)  # a full disk does not get better ten times a second
             self._wake.wait(_POLL_S if self._running else _IDLE_POLL_S)
             self._wake.clear()
 

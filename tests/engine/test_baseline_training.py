@@ -95,4 +95,4 @@ def test_progress_is_told_step_by_step() -> None:
 
     train(*ROWS, seed=3, encoder=None, progress=lambda done, total, _: told.append((done, total)))
 
-    assert told == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]

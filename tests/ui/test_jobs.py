@@ -186,7 +186,7 @@ def test_progress_is_seen_while_the_job_runs(bench: Bench) -> None:
     supervisor = bench.supervisor()
     seen: list[tuple[int, int | None, str]] = []
 
-    run = submit(supervisor, seconds=1)
+    run = submit(supervisor, seconds=0.4)
     supervisor.wait(run.run_id, on_progress=lambda now: seen.append((now.done, now.total, now.message)))
 
     assert (0, 2, "first half") in seen
@@ -301,7 +301,7 @@ def test_a_job_that_leaves_without_a_result_is_lost(bench: Bench) -> None:
 def test_the_next_desk_adopts_a_living_job(bench: Bench) -> None:
     first = bench.supervisor()
     first.start()
-    run = submit(first, seconds=1)
+    run = submit(first, seconds=0.4)
     until(lambda: first.get(run.run_id).pid is not None)
     first.stop()
 
@@ -370,7 +370,7 @@ def test_no_second_process_starts_in_a_folder_in_which_one_still_works(bench: Be
 
 def test_only_as_many_jobs_run_as_there_is_room_for(bench: Bench) -> None:
     supervisor = bench.supervisor(max_running=1)
-    first = submit(supervisor, seconds=0.5)
+    first = submit(supervisor, seconds=0.2)
     second = submit(supervisor)
 
     assert second.state == "queued"

@@ -22,7 +22,7 @@ from ui.usecases import runs
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="Rows at most.")]
 
-_POLL_S: Final = 0.25
+_POLL_S: Final = 0.1
 _WHOLE_CELL_CHARACTERS: Final = 60
 
 
