@@ -33,9 +33,13 @@ class PrefixCache:
 
     @staticmethod
     def is_possible(model: "PreTrainedModel") -> bool:
+        """Also not with a transformers that names caches otherwise, such as vLLM's: prompts are read whole there."""
         from transformers import DynamicCache
         from transformers.cache_utils import DynamicLayer
+        from transformers.modeling_outputs import BaseModelOutputWithPast
 
+        if "cache" not in BaseModelOutputWithPast.__dataclass_fields__:
+            return False
         layers = DynamicCache(config=model.config).layers
         return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
 

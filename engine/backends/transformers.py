@@ -151,11 +151,12 @@ class TransformersBackend:
             end_tokens=self._end_tokens,
             matchers=self._matchers(requests, sampling),
         )
+        shared = {} if self._prefixes is None or not any(prefixes) else {"cache": self._prefixes.batch(prefixes)}
         with torch.inference_mode():
             out = self._model.generate(  # type: ignore[operator]  # a mixin that transformers types loosely
                 input_ids=torch.tensor(tokens, device=self._model.device),
                 attention_mask=torch.tensor(mask, device=self._model.device),
-                cache=self._prefixes.batch(prefixes) if self._prefixes is not None and any(prefixes) else None,
+                **shared,
                 logits_processor=LogitsProcessorList([rows]),
                 max_new_tokens=sampling.max_new_tokens,
                 do_sample=False,

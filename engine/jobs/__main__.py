@@ -29,6 +29,10 @@ def run_job(folder: RunFolder) -> RunResult:
         # a cancel goes to the whole process group: the end of a backend's own process is then its effect
         state: ResultState = "cancelled" if reporter.is_cancelled else "failed"
         result = RunResult(state, {}, "cancelled by a person" if reporter.is_cancelled else str(exc))
+    except ModuleNotFoundError as exc:
+        logger.exception("a library is missing")
+        missing = f"{exc.name} is not installed for {sys.executable}, which runs the jobs"
+        result = RunResult("failed", {}, f"{missing}; install it there (docs/worker.md)")
     except MemoryError:
         logger.exception("out of memory")
         result = RunResult("failed", {}, "out of memory; use a smaller batch or model")
