@@ -129,6 +129,9 @@ def _sync(desk: Desk, actor: Actor, sync: SyncStatus) -> None:
         notice(f"Stale since {day_and_time(sync.stale_since)}{why}. Reviewing goes on; labels wait here.", kind="warn")
     elif sync.last_delta_at is None:
         notice("Starting: nothing has been read from Label Studio yet.")
+    elif sync.outbox_open:
+        waiting = "1 label is" if sync.outbox_open == 1 else f"{sync.outbox_open:,} labels are"
+        notice(f"{waiting} on the way to Label Studio.")
     else:
         notice("In step with Label Studio.", kind="done")
     rows: list[list[object]] = [
@@ -137,9 +140,11 @@ def _sync(desk: Desk, actor: Actor, sync: SyncStatus) -> None:
         ["last full comparison", day_and_time(sync.last_sweep_at) or "never"],
         ["labels still to push", sync.outbox_open],
         ["in quarantine", sync.quarantined],
-        *([name.replace("_", " "), count] for name, count in sync.counts.items()),
     ]
     table(["", ""], rows)
+    if sync.counts:
+        with st.expander("What the last full comparison found"):
+            table(["", "then"], [[name.replace("_", " "), count] for name, count in sync.counts.items()])
     if actor.role == "lead" and sync.is_configured and st.button("Sync now", key="sync_now"):
         with told():
             sync_now(desk, still(actor))

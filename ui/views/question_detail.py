@@ -43,9 +43,11 @@ def _variant_html(detail: VariantDetail) -> str:
     }[detail.passes_contract]
     control = '<span class="sd-faint">control</span>' if variant.is_control else ""
     made = " · ".join(part for part in (variant.recipe.backend, variant.recipe.model) if part)
+    decided = f'<b class="{_tone(detail)}">{_outcome(detail)}</b>' if detail.labels else ""
     return (
         f'<details class="sd-card"><summary class="sd-line"><b>{escape(VARIANT_TYPES[variant.variant_type].name)}</b>'
-        f'{passes}{_verdicts_html(detail)}{control}<span class="sd-push sd-faint">{literal(made)}</span></summary>'
+        f"{passes}{_verdicts_html(detail)}{control}{decided}"
+        f'<span class="sd-push sd-faint">{literal(made)}</span></summary>'
         f"{block(variant.context)}{option_list(variant.options, variant.answer_index)}{checks_html(detail.checks)}"
         f"{_labels_html(detail)}"
         f'<p class="sd-faint sd-small">{literal(variant.variant_id)}</p></details>'
@@ -57,9 +59,17 @@ def _labels_html(detail: VariantDetail) -> str:
     if not detail.labels:
         return ""
     lines = (_label_line(label) for label in detail.labels)
-    outcome = detail.decision.outcome if detail.decision else "undecided"
-    tone = {"accepted": "sd-good", "rejected": "sd-bad"}.get(outcome, "sd-wait")
-    return f'<div class="sd-line"><b>Labels</b><span class="{tone}">{outcome}</span></div>' + "".join(lines)
+    return f'<div class="sd-line"><b>Labels</b><span class="{_tone(detail)}">{_outcome(detail)}</span></div>' + "".join(
+        lines
+    )
+
+
+def _outcome(detail: VariantDetail) -> str:
+    return detail.decision.outcome if detail.decision else "undecided"
+
+
+def _tone(detail: VariantDetail) -> str:
+    return {"accepted": "sd-good", "rejected": "sd-bad"}.get(_outcome(detail), "sd-wait")
 
 
 def _label_line(label: Label) -> str:

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import releases
 from ui.usecases.context import Actor, Desk
 from ui.usecases.overview import overview
@@ -63,13 +64,15 @@ def _one(desk: Desk, actor: Actor, names: list[str]) -> None:
     wants_proof = right.button("Verify", key="release_verify", width="stretch")
     if name is None:
         return
-    detail = releases.show_release(desk, actor, name=name)
-    figures([("variants", f"{detail.variants:,}"), ("questions", f"{detail.questions:,}")])
-    table(["type", "variants"], [[key, count] for key, count in detail.by_type.items()])
-    st.code(f'datasets.load_dataset("{detail.release.folder}")', language=None)
     if wants_proof:
         proof = releases.verify_release(desk, still(actor), name=name)
         if proof.is_intact:
             notice(f"{name} is intact: every file is what the manifest says.", kind="done")
         else:
             notice(f"{name} was changed: {'; '.join(proof.problems)}", kind="error")
+    detail = releases.show_release(desk, actor, name=name)
+    figures([("variants", f"{detail.variants:,}"), ("questions", f"{detail.questions:,}")])
+    type_names = {kind.key: kind.name for kind in VARIANT_TYPES.values()}
+    rows = [[type_names.get(key, key), key, count] for key, count in detail.by_type.items()]
+    table(["type", "configuration", "variants"], rows)
+    st.code(f'datasets.load_dataset("{detail.release.folder}")', language=None)

@@ -20,6 +20,7 @@ from ui.widgets.texts import literal
 
 OPEN_STATES: Final[tuple[RunState, ...]] = ("queued", "running")
 _REFRESH_S: Final = 1.0
+_STOPPING: Final = "run_stopping"
 _LOG_BYTES: Final = 8_000
 _ICONS: Final[Mapping[RunState, tuple[str, str]]] = {
     "queued": ("◌", "sd-faint"),
@@ -86,25 +87,33 @@ def _live(desk: Desk, actor: Actor, run_id: str, was_open: bool) -> None:
 
 def _state(run: Run) -> None:
     icon, colour = _ICONS[run.state]
+    has_failed = run.state in ("failed", "lost")
     share = run.done / run.total if run.total else 0.0
     bar = f'<span class="sd-bar"><i style="width:{share:.1%}"></i></span>' if run.total else ""
     count = f"{run.done:,} of {run.total:,}" if run.total else f"{run.done:,}" if run.done else ""
     st.html(
         f'<div class="sd-line"><b>{literal(run.kind)}</b><span class="sd-faint">{literal(run.run_id)}</span>'
         f'<span class="{colour}">{icon} {escape(run.state)}</span>{bar}<span>{count}</span>'
-        f'<span class="sd-faint">{literal(run.message)}</span>'
+        f'<span class="sd-faint">{"" if has_failed else literal(run.message)}</span>'
         f'<span class="sd-push sd-faint">{escape(day_and_time(run.started_at))} – {escape(day_and_time(run.ended_at))}'
         "</span></div>"
     )
+    if has_failed:
+        notice(run.message or "It ended without a word; the log below may say why.", kind="error")
 
 
 def _actions(desk: Desk, actor: Actor, run: Run) -> None:
     with st.container(horizontal=True, key="run_actions"):
-        if run.state in OPEN_STATES and st.button("Cancel this run", key="run_cancel"):
+        is_stopping = st.session_state.get(_STOPPING) == run.run_id
+        if run.state in OPEN_STATES and st.button("Cancel this run", key="run_cancel", disabled=is_stopping):
             runs.cancel_run(desk, actor, run_id=run.run_id)
-            notice("Asked to stop; it keeps what is complete.", kind="done")
+            st.session_state[_STOPPING] = run.run_id
+            st.rerun()
+        if run.state in OPEN_STATES and is_stopping:
+            notice("Asked to stop; it keeps what is complete.")
         if run.state in ("lost", "failed", "cancelled") and st.button("Resume this run", key="run_resume"):
             runs.resume_run(desk, actor, run_id=run.run_id)
+            st.session_state.pop(_STOPPING, None)
             st.rerun()
 
 

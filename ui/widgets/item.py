@@ -49,6 +49,7 @@ def checks_html(checks: Sequence[ContractCheck]) -> str:
     icon = "✓" if is_passed else "✕"
     named = f": {', '.join(_words(check) for check in failing)}" if failing else ""
     fails = " fail" if len(failing) > 1 else " fails" if failing else ""
+    fails += " (advice only)" if failing and is_passed else ""
     lines = "".join(
         f"<li>{'✓' if check.holds else '✕'} {_words(check)}"
         f"{'' if check.is_required else ' <span class=sd-faint>(advice)</span>'}"
