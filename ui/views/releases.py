@@ -72,7 +72,7 @@ def _one(desk: Desk, actor: Actor, names: list[str]) -> None:
             notice(f"{name} was changed: {'; '.join(proof.problems)}", kind="error")
     detail = releases.show_release(desk, actor, name=name)
     figures([("variants", f"{detail.variants:,}"), ("questions", f"{detail.questions:,}")])
-    type_names = {kind.key: kind.name for kind in VARIANT_TYPES.values()}
+    type_names: dict[str, str] = {kind.key: kind.name for kind in VARIANT_TYPES.values()}
     rows = [[type_names.get(key, key), key, count] for key, count in detail.by_type.items()]
     table(["type", "configuration", "variants"], rows)
     st.code(f'datasets.load_dataset("{detail.release.folder}")', language=None)
