@@ -17,12 +17,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 
 from annotation.server_template import copy_template, server_version
 from data.errors import SetupError
+from data.processes import is_same_process, signal_group, started_at
 
 _FLOOR: Final = (1, 23, 2)
 _HOST: Final = "127.0.0.1"
@@ -69,7 +70,7 @@ class LabelStudioServer:
         self._credentials = credentials
         self._process_file = state / _PROCESS_FILE
         self._child: subprocess.Popen[bytes] | None = None
-        self._pid: int | None = None
+        self._taken_over: _Recorded | None = None
 
     def start(
         self, report: Report = logger.info, *, undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -108,9 +109,9 @@ class LabelStudioServer:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-                self._pid = self._child.pid
+                pid = self._child.pid
                 self._process_file.write_text(
-                    json.dumps({"pid": self._pid, "identity": _identity(self._pid), "port": self._port}), "utf-8"
+                    json.dumps({"pid": pid, "started_at": started_at(pid), "port": self._port}), "utf-8"
                 )
         except OSError as exc:
             raise SetupError(f"Label Studio cannot start in {self._state}: {exc.strerror or exc}") from exc
@@ -138,49 +139,39 @@ class LabelStudioServer:
     def is_running(self) -> bool:
         if self._child is not None:
             return self._child.poll() is None
-        return self._pid is not None and _identity(self._pid) is not None
+        return self._taken_over is not None and self._taken_over.is_alive
 
     def stop(self, grace_s: float = 10.0) -> None:
         """TERM to the process group, KILL after `grace_s`; nothing where the process is not the one recorded."""
-        started = self._recorded() or self._unrecorded()
-        if started is None:
+        server = _recorded(self._process_file) or self._unrecorded()
+        if server is None:
             return
-        pid, identity, _ = started
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if _identity(pid) != identity:
-                break
-            try:
-                os.killpg(pid, number)
-            except (ProcessLookupError, PermissionError):
+            if not signal_group(server.pid, server.started_at, number):
                 break
             deadline = time.monotonic() + grace_s
-            while self._is_alive(pid, identity) and time.monotonic() < deadline:
+            while self._is_alive(server) and time.monotonic() < deadline:
                 time.sleep(0.1)
         self._process_file.unlink(missing_ok=True)
-        self._child = self._pid = None
+        self._child = self._taken_over = None
 
-    def _is_alive(self, pid: int, identity: str) -> bool:
-        if self._child is not None:
-            return self._child.poll() is None  # reaps it: a zombie would keep its identity
-        return _identity(pid) == identity
+    def _is_alive(self, server: "_Recorded") -> bool:
+        return server.is_alive if self._child is None else self._child.poll() is None  # `poll` also reaps it
 
     def _take_over(self) -> bool:
-        recorded = self._recorded()
-        if recorded is None or _identity(recorded[0]) != recorded[1]:
+        recorded = _recorded(self._process_file)
+        if recorded is None or not recorded.is_alive:
             return False
-        if recorded[2] != self._port:
+        if recorded.port != self._port:
             self.stop()
             return False
-        self._pid = recorded[0]
+        self._taken_over = recorded
         return True
 
-    def _recorded(self) -> tuple[int, str, int] | None:
-        return _recorded(self._process_file)
-
-    def _unrecorded(self) -> tuple[int, str, int] | None:
+    def _unrecorded(self) -> "_Recorded | None":
         """Our own child where a full disk kept it from being put on record."""
-        identity = None if self._child is None else _identity(self._child.pid)
-        return None if self._child is None or identity is None else (self._child.pid, identity, self._port)
+        start = None if self._child is None else started_at(self._child.pid)
+        return None if self._child is None or start is None else _Recorded(self._child.pid, start, self._port)
 
     def _require_free_port(self) -> None:
         # Label Studio itself moves to the next free port and says so only in its log.
@@ -212,7 +203,7 @@ class LabelStudioServer:
 def port_of_running_server(state: Path) -> int | None:
     """Where the server of this state folder listens; None where none runs."""
     recorded = _recorded(state / _PROCESS_FILE)
-    return recorded[2] if recorded is not None and _identity(recorded[0]) == recorded[1] else None
+    return recorded.port if recorded is not None and recorded.is_alive else None
 
 
 def server_environment(
@@ -249,28 +240,26 @@ def server_environment(
     return passed_on | {f"LABEL_STUDIO_{name}": value for name, value in ours.items()}
 
 
-def _recorded(process_file: Path) -> tuple[int, str, int] | None:
-    """Process, identity and port; None where there is no record, or none that can be read."""
+class _Recorded(NamedTuple):
+    """A server that was started: its process, by pid and start time, and its port."""
+
+    pid: int
+    started_at: float
+    port: int
+
+    @property
+    def is_alive(self) -> bool:
+        return is_same_process(self.pid, self.started_at)
+
+
+def _recorded(process_file: Path) -> _Recorded | None:
+    """None where there is no record, or none that can be read."""
     try:
         record = json.loads(process_file.read_text("utf-8"))
-        return int(record["pid"]), str(record["identity"]), int(record["port"])
+        return _Recorded(int(record["pid"]), float(record["started_at"]), int(record["port"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _is_sqlite(environment: Mapping[str, str]) -> bool:
     return environment.get("LABEL_STUDIO_DJANGO_DB", "sqlite") == "sqlite"
-
-
-def _identity(pid: int) -> str | None:
-    """Names the living process behind `pid` for good, also when the pid is handed out again; None when it is dead."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
-    except OSError:
-        if Path("/proc/self/stat").exists():
-            return None
-        listed = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return listed.stdout.strip() or None
-    fields = stat.rpartition(")")[2].split()  # the command's name may hold spaces and parentheses
-    return None if fields[0] in {"Z", "X"} else f"{boot} {fields[19]}"

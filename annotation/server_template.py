@@ -17,19 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from data.cache import cache_folder
 from data.errors import SetupError
 
 _DATABASE: Final = "label_studio.sqlite3"
 _BUILD_TIMEOUT_S: Final = 1800.0
 _SIGN_OF_LIFE_S: Final = 10.0
 _NEEDED_BYTES: Final = 50_000_000
-
-
-def cache_folder() -> Path:
-    """`$SAGEDESK_CACHE`, else `sagedesk` in the user's cache folder."""
-    if own := os.environ.get("SAGEDESK_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sagedesk"
 
 
 def server_version(python: Path) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from data.cache import cache_folder
 from data.errors import ModelError
 from engine.model_safety import refuse_broken_folder, refuse_unsafe_folder
 
@@ -72,17 +73,9 @@ _WANTED_SUFFIXES: Final = frozenset({".json", ".txt", ".safetensors", ".jinja", 
 _SECONDS_BETWEEN_SIGNS_OF_LIFE: Final = 10.0
 
 
-def default_cache() -> Path:
-    """`$SAGEDESK_CACHE`, else `$XDG_CACHE_HOME/sagedesk`, else `~/.cache/sagedesk`."""
-    if own := os.environ.get("SAGEDESK_CACHE"):
-        return Path(own).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache").absolute() / "sagedesk"
-
-
 def embedded_folder(model: EmbeddedModel, cache: Path | None = None) -> Path | None:
     """The model's folder, or None while it has not been fetched."""
-    folder = (cache or default_cache()) / "models" / model.name
+    folder = (cache or cache_folder()) / "models" / model.name
     return folder if (folder / "model.safetensors").is_file() else None
 
 
@@ -161,7 +154,7 @@ def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
         folder = embedded_folder(EMBEDDED_GENERATOR, cache)
         if folder is None:
             raise ModelError(
-                f"the embedded model {EMBEDDED_GENERATOR.title} is not in {(cache or default_cache()) / 'models'}; "
+                f"the embedded model {EMBEDDED_GENERATOR.title} is not in {(cache or cache_folder()) / 'models'}; "
                 f"run `python -m engine.embedded`, or set SAGEDESK_MODEL to a model of your own"
             )
     elif (local := Path(name).expanduser()).is_dir():
@@ -300,7 +293,7 @@ def main(names: Sequence[str] = ()) -> int:
         for name in names or known:
             try:
                 if name in known:
-                    fetch(known[name], default_cache(), report=_say)
+                    fetch(known[name], cache_folder(), report=_say)
                 else:
                     _say(f"{name}: looking for the model")
                     model_folder(name)

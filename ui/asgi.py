@@ -20,8 +20,9 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from streamlit import config as streamlit_config
 
+from data import processes
 from data.errors import SagedeskError, SetupError
-from ui import processes, serving
+from ui import serving
 from ui.api import api_routes
 from ui.desk_file import RunningDesk, remove_desk_file, write_desk_file
 from ui.login import Cookies, SessionGate, SignInThrottle

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from data.errors import ConflictError, JobError
+from data.processes import is_same_process, signal_group, started_at
 from data.records import Run
 from engine.jobs.folder import RunFolder
-from ui.processes import is_same_process, signal_group, started_at
 
 _JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
 

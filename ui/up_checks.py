@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from data.errors import SetupError
+from data.processes import is_same_process
 from ui.asgi import bound_socket
 from ui.desk_file import read_desk_file
-from ui.processes import is_same_process
 from ui.settings import Settings
 
 NEEDED_BYTES: Final = 1_000_000_000

@@ -183,7 +183,7 @@ def test_a_foreign_process_is_never_signalled(environment: Environment) -> None:
     bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
         environment.state.mkdir(parents=True)
-        record = {"pid": bystander.pid, "identity": "another boot 123", "port": environment.port}
+        record = {"pid": bystander.pid, "started_at": 123.0, "port": environment.port}
         (environment.state / "server.json").write_text(json.dumps(record))
 
         environment.server().stop()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from data.cache import cache_folder
 from data.errors import ModelError
-from engine.embedded import EMBEDDED_MODELS, EmbeddedModel, default_cache, embedded_folder, fetch, model_folder
+from engine.embedded import EMBEDDED_MODELS, EmbeddedModel, embedded_folder, fetch, model_folder
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -116,10 +117,10 @@ def test_a_file_that_is_no_gguf_is_refused_when_converted(tmp_path):
 def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.delenv("SAGEDESK_CACHE", raising=False)
-    assert default_cache() == tmp_path / "xdg" / "sagedesk"
+    assert cache_folder() == tmp_path / "xdg" / "sagedesk"
 
     monkeypatch.setenv("SAGEDESK_CACHE", str(tmp_path / "own"))
-    assert default_cache() == tmp_path / "own"
+    assert cache_folder() == tmp_path / "own"
 
 
 def test_without_the_embedded_model_the_error_says_how_to_get_it(tmp_path):

@@ -16,14 +16,13 @@ import uvicorn
 from starlette.applications import Starlette
 
 from annotation.queue import enqueue
-from data import ids
+from data import ids, processes
 from data.ids import question_id
 from data.records import ContractCheck, Question, Recipe, Variant, VariantId, Verdict
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.questions import QuestionTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
-from ui import processes
 from ui.api import api_routes
 from ui.cli import main
 from ui.desk_file import RunningDesk, write_desk_file

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ui import processes
+from data import processes
 
 ROOT = Path(__file__).parents[2]
 VENV = """

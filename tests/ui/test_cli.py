@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from data import processes
 from data.store import Store
-from ui import processes, reference
+from ui import reference
 from ui.desk_file import RunningDesk, write_desk_file
 from ui.usecases.context import Desk
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from data import processes
 from data.errors import ConflictError, JobError, NotFoundError, StoreError
 from data.records import Run
 from data.store import Connection, Store
 from data.tables.models import ModelTable, RegisteredModel
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
-from ui import processes
 from ui.jobs import Ingested, Submission, Supervisor
 
 JOB = """

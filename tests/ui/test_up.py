@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
+from data import processes
 from tests.ui.standing_in import cache_with_models, free_port, stand_in
-from ui import processes
 from ui.desk_file import RunningDesk, read_desk_file
 from ui.settings import Settings
 from ui.up_checks import only_start

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from data import processes
 from data.errors import SetupError
 from tests.ui.standing_in import free_port, stand_in
-from ui import processes
 from ui.desk_file import RunningDesk, remove_desk_file, write_desk_file
 from ui.settings import Settings, read_settings
 from ui.up import main

@@ -12,8 +12,8 @@ import httpx
 
 from data import errors
 from data.errors import SagedeskError, SetupError
+from data.processes import is_same_process
 from ui.desk_file import RunningDesk, read_desk_file
-from ui.processes import is_same_process
 from ui.settings import Settings
 from ui.usecases.context import OPERATOR, Actor, Desk
 from ui.usecases.table import name_of, use_case

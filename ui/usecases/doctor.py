@@ -12,13 +12,13 @@ from typing import Final, Literal
 
 from annotation.server import port_of_running_server
 from annotation.server_template import server_version
+from data.cache import cache_folder
 from data.errors import LabelStudioError, SagedeskError
 from data.tables.overview import OverviewTable
 from engine.embedded import (
     EMBEDDED_ENCODER,
     EMBEDDED_GENERATOR,
     EmbeddedModel,
-    default_cache,
     embedded_folder,
     is_hub_id,
     model_folder,
@@ -155,7 +155,7 @@ def _generator(settings: Settings) -> Finding:
 def _embedded(model: EmbeddedModel, advice: str) -> Finding:
     folder = embedded_folder(model)
     if folder is None:
-        return Finding("model", "warn", f"{model.title} is not in {default_cache() / 'models'}", advice)
+        return Finding("model", "warn", f"{model.title} is not in {cache_folder() / 'models'}", advice)
     return Finding("model", "ok", f"{model.title} in {folder}")
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from data.arrow import questions_table, variants_table
+from data.cache import cache_folder
 from data.errors import NotFoundError
 from data.records import Run
 from data.samples import sample_questions
 from data.store import Connection
 from data.tables import models as model_rows
-from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EMBEDDED_MODELS, default_cache, embedded_folder, fetch
+from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EMBEDDED_MODELS, embedded_folder, fetch
 from engine.jobs.folder import RunFolder
 from training.examples import examples_of, labels_table, sample_split
 from training.registry import ModelRole, RegisteredModel, aliased, all_models, promote, register, set_alias
@@ -76,7 +77,7 @@ def list_models(desk: Desk, actor: Actor) -> list[ModelInfo]:
 
 def fetch_embedded(report: Callable[[str], None]) -> list[FetchedModel]:
     """Into the cache, without a desk. Raises ModelError."""
-    return [FetchedModel(model.title, str(fetch(model, default_cache(), report=report))) for model in EMBEDDED_MODELS]
+    return [FetchedModel(model.title, str(fetch(model, cache_folder(), report=report))) for model in EMBEDDED_MODELS]
 
 
 def train_verifier(desk: Desk, actor: Actor, *, seed: int = 0) -> Run:

@@ -1,0 +1,12 @@
+"""Where what is fetched or built once is kept for every desk of a person: models, Label Studio's migrated database."""
+
+import os
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """`$SAGEDESK_CACHE`, else `$XDG_CACHE_HOME/sagedesk`, else `~/.cache/sagedesk`; absolute, and perhaps not there."""
+    if own := os.environ.get("SAGEDESK_CACHE"):
+        return Path(own).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "sagedesk"
