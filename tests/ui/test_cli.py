@@ -136,6 +136,17 @@ def test_an_account_gets_a_link_and_is_listed(sagedesk: Sagedesk) -> None:
     assert [(it["name"], it["role"]) for it in listed.json] == [("ana", "annotator")]
 
 
+def test_an_account_is_closed_and_opened_again(sagedesk: Sagedesk) -> None:
+    sagedesk("account", "add", "ana")
+
+    closed = sagedesk("account", "close", "ana", "--json")
+    nobody = sagedesk("account", "close", "ben")
+    opened = sagedesk("account", "reopen", "ana", "--json")
+
+    assert (closed.json["is_active"], opened.json["is_active"]) == (False, True)
+    assert (nobody.status, "no account 'ben'" in nobody.err) == (1, True)
+
+
 def test_overview_queue_sync_models_and_settings_answer_on_an_empty_store(sagedesk: Sagedesk) -> None:
     answers = [
         sagedesk(*words, "--json")

@@ -6,7 +6,7 @@ import typer
 
 from data.records import Role
 from ui.commands.line import open_line, running_desk
-from ui.commands.output import AsJson, emit_json, emit_table, talk
+from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk
 from ui.settings import read_settings
 from ui.usecases import accounts
 
@@ -50,6 +50,24 @@ def list_(as_json: AsJson = False) -> None:
         [(it.name, it.display_name, it.role, it.is_active, it.has_password, it.created_at) for it in found],
         empty="no accounts yet; `sagedesk account add NAME --role lead` makes the first",
     )
+
+
+@app.command()
+def close(name: Name, as_json: AsJson = False) -> None:
+    """Let nobody in under this name any more, from this moment; labels stay."""
+    _set_active(name, is_active=False, as_json=as_json)
+
+
+@app.command()
+def reopen(name: Name, as_json: AsJson = False) -> None:
+    """Let a closed account in again."""
+    _set_active(name, is_active=True, as_json=as_json)
+
+
+def _set_active(name: str, *, is_active: bool, as_json: bool) -> None:
+    with open_line(read_settings()) as line:
+        account = line.call(accounts.set_active, name=name, is_active=is_active)
+    emit_json(account) if as_json else emit_facts([("account", account.name), ("active", account.is_active)])
 
 
 def _emit_link(link: accounts.SignInLink, *, as_json: bool) -> None:

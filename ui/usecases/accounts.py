@@ -95,13 +95,10 @@ def list_accounts(desk: Desk, actor: Actor) -> list[AccountInfo]:
     require_lead(desk, actor, "account.list")
     with desk.store.read() as connection:
         accounts = AccountTable(connection).all()
-    return [
-        AccountInfo(a.name, a.display_name, a.role, a.is_active, a.password_hash is not None, a.created_at)
-        for a in accounts
-    ]
+    return [_info(account) for account in accounts]
 
 
-def set_active(desk: Desk, actor: Actor, *, name: str, is_active: bool) -> None:
+def set_active(desk: Desk, actor: Actor, *, name: str, is_active: bool) -> AccountInfo:
     """Close or reopen an account; closing ends its sessions. Labels stay.
 
     Raises:
@@ -111,11 +108,14 @@ def set_active(desk: Desk, actor: Actor, *, name: str, is_active: bool) -> None:
     if name == actor.name and not is_active:
         raise InputError(f"account {name!r} is your own; ask another lead to close it")
     with desk.store.write() as connection:
-        AccountTable(connection).get(name)
-        AccountTable(connection).set_active(name, is_active=is_active)
+        table = AccountTable(connection)
+        table.get(name)
+        table.set_active(name, is_active=is_active)
         if not is_active:
             SessionTable(connection).remove_of_account(name)
+        account = table.get(name)
     audit(desk, actor, "account.set-active", name, is_active=is_active)
+    return _info(account)
 
 
 def set_password(desk: Desk, actor: Actor, *, password: str) -> None:
@@ -174,6 +174,17 @@ def has_password(desk: Desk, actor: Actor) -> bool:
     with desk.store.read() as connection:
         account = AccountTable(connection).find(actor.name)
     return account is not None and account.password_hash is not None
+
+
+def _info(account: Account) -> AccountInfo:
+    return AccountInfo(
+        account.name,
+        account.display_name,
+        account.role,
+        account.is_active,
+        account.password_hash is not None,
+        account.created_at,
+    )
 
 
 def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
