@@ -1,12 +1,14 @@
 """Pages drawn by Streamlit's own test runner: what they show, to whom, and what they must not send."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block
 
-from data.records import Answers, VariantId
+from data.records import Answers, Run, RunId, RunState, VariantId
+from data.tables.runs import RunTable
 from ui.usecases import review
 from ui.usecases.context import Actor, Desk
 from ui.usecases.review_forms import AnswerForm
@@ -200,3 +202,37 @@ def test_variants_that_nobody_has_judged_show_the_way_to_a_verifier(desk: Desk, 
     assert "2 variants are not verified, and there is no verifier yet" in as_lead
     assert "not verified" not in as_annotator
     assert "No verifier is trained yet" in sent(page("generate", desk, LEA))
+
+
+def put_run(desk: Desk, *, kind: str, state: RunState, message: str = "", result: dict[str, object]) -> None:
+    now = desk.now()
+    folder = str(desk.settings.runs / "r_1")
+    run = Run(RunId("r_1"), kind, state, folder, {}, "lea", now, now, now, None, None, 0, None, message, result)
+    with desk.store.write() as connection:
+        RunTable(connection).add(run)
+
+
+def test_a_verification_shows_a_row_a_dimension_and_a_column_an_outcome(desk: Desk) -> None:
+    said = {
+        "valid": {"no": 11, "unparsed": 2, "yes": 78},
+        "AU": {"no": 0, "unparsed": 0, "yes": 91},
+        "TC": {"no": 11, "unparsed": 2, "yes": 78},
+    }
+    put_run(desk, kind="verify", state="done", result={"targets": said, "verdicts": 273})
+
+    wire = sent(page("runs", desk, LEA))
+
+    rows = re.findall(r"<tr><td[^>]*>(Type consistency|Answer uniqueness|all three)</td>(.*?)</tr>", wire)
+    cells = {name: re.findall(r">(\d+)<", row) for name, row in rows}
+    assert list(cells) == ["Type consistency", "Answer uniqueness", "all three"]
+    assert cells["Type consistency"] == ["78", "11", "2"]
+    assert "AU no" not in wire
+
+
+def test_a_failed_run_says_why_and_offers_to_go_on(desk: Desk) -> None:
+    put_run(desk, kind="verify", state="failed", message="the disk is full", result={})
+
+    drawn = page("runs", desk, LEA)
+
+    assert re.search(r"sd-said-error.*the disk is full", sent(drawn))
+    assert [button.label for button in drawn.button] == ["Resume this run"]

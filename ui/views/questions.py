@@ -65,7 +65,8 @@ def _browse(desk: Desk, actor: Actor) -> None:
         if not found.items:
             empty("Nothing matches", "Search for fewer words, or in all benchmarks.")
             return
-        st.html(f'<p class="sd-faint">{found.total:,} questions; choose one to read it with its variants.</p>')
+        count = "1 question" if found.total == 1 else f"{found.total:,} questions"
+        st.html(f'<p class="sd-faint">{count}; choose one to read it with its variants.</p>')
         _list(found.items)
 
 

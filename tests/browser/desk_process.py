@@ -1,0 +1,143 @@
+"""The desk's own process with a door beside it: prepares and reads the store from within, since only one process may.
+
+`python desk_process.py DOOR_PORT` runs `ui.asgi` and answers (name, arguments) of ANSWERS on the door.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from multiprocessing.connection import Listener
+
+from annotation.queue import enqueue
+from data import ids
+from data.records import Annotation, ContractCheck, Question, Recipe, Role, Run, RunId, Variant, VariantId, Verdict
+from data.tables.annotations import AnnotationTable
+from data.tables.contract_checks import ContractCheckTable
+from data.tables.questions import QuestionTable
+from data.tables.runs import RunTable
+from data.tables.variants import VariantTable
+from data.tables.verdicts import VerdictTable
+from ui import asgi, serving
+from ui.usecases import accounts
+from ui.usecases.context import OPERATOR, Desk
+
+DOOR_KEY = "SAGEDESK_TEST_DOOR_KEY"
+PEOPLE: dict[str, Role] = {"ana": "annotator", "lea": "lead"}
+VERIFIER = "secret-verifier-7"
+
+
+def begin(desk: Desk) -> dict[str, str]:
+    """An empty store with the annotator `ana` and the lead `lea`; their sign-in links by name."""
+    with desk.store.write() as connection:
+        tables = connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name <> 'schema_migration'"
+        ).fetchall()
+        for (table,) in tables:
+            connection.execute(f'DELETE FROM "{table}"')
+    return {
+        name: accounts.add_account(desk, OPERATOR, name=name, display_name=name.title(), role=role).path
+        for name, role in PEOPLE.items()
+    }
+
+
+def queue(desk: Desk, contexts: Sequence[str], blind_share: float) -> list[VariantId]:
+    """One variant a context before people, in this order; their verdicts are those of VERIFIER."""
+    now = desk.now()
+    names = []
+    with desk.store.write() as connection:
+        for number, context in enumerate(contexts):
+            question, variant, verdicts = _item(context, number, now)
+            QuestionTable(connection).upsert([question], now=now)
+            VariantTable(connection).upsert([variant])
+            ContractCheckTable(connection).upsert(
+                [ContractCheck(variant.variant_id, "option_count", holds=True, is_required=True, detail="")]
+            )
+            VerdictTable(connection).upsert(verdicts)
+            names.append(variant.variant_id)
+        enqueue(connection, variant_ids=names, blind_share=blind_share, seed=7, now=now)
+    return names
+
+
+def labels(desk: Desk, variant_id: VariantId, annotator: str) -> list[Annotation]:
+    """Every revision of what this person said."""
+    with desk.store.read() as connection:
+        table = AnnotationTable(connection)
+        current = table.current_by(variant_id, annotator)
+        return [] if current is None else table.revisions(current.annotation_id)
+
+
+def set_role(desk: Desk, name: str, role: Role) -> None:
+    with desk.store.write() as connection:
+        connection.execute("UPDATE account SET role = ? WHERE name = ?", [role, name])
+
+
+def add_failed_run(desk: Desk) -> None:
+    now = desk.now()
+    run = Run(
+        RunId("r_failed"),
+        "verify",
+        "failed",
+        str(desk.settings.runs / "r_failed"),
+        {},
+        "lea",
+        created_at=now,
+        started_at=now,
+        ended_at=now,
+        pid=None,
+        pid_started_at=None,
+        done=0,
+        total=None,
+        message="the disk is full",
+        result={},
+    )
+    with desk.store.write() as connection:
+        RunTable(connection).add(run)
+
+
+def run_states(desk: Desk) -> list[str]:
+    with desk.store.read() as connection:
+        return [state for (state,) in connection.execute("SELECT state FROM run").fetchall()]
+
+
+_TOLD = (begin, queue, labels, set_role, add_failed_run, run_states)
+ANSWERS: dict[str, Callable[..., object]] = {one.__name__: one for one in _TOLD}
+
+
+def _item(context: str, number: int, now: datetime) -> tuple[Question, Variant, list[Verdict]]:
+    options = (f"takes bread {number} out.", "sells the oven.", "paints the door.", f"{context} <b>sleeps</b>")
+    question = Question(ids.question_id(context, options, 0), context, options, 0, "bench", f"row {number}", "baking")
+    changed = f"{context} will not"
+    variant = Variant(
+        ids.variant_id(question.question_id, "negation", changed, options, 3),
+        question.question_id,
+        "negation",
+        changed,
+        options,
+        3,
+        is_control=False,
+        shuffle_seed=None,
+        recipe=Recipe("rules", "rules", "1", "{}", 1),
+        run_id=None,
+        created_at=now,
+    )
+    verdicts = [
+        Verdict(variant.variant_id, "TC", 0.93, True, VERIFIER, "feature", None, now),
+        Verdict(variant.variant_id, "LC", 0.31, False, VERIFIER, "feature", None, now),
+        Verdict(variant.variant_id, "AU", 0.52 + number / 100, True, VERIFIER, "feature", None, now),
+    ]
+    return question, variant, verdicts
+
+
+def _answer_all(listener: Listener) -> None:
+    while True:
+        with listener.accept() as connection:
+            name, arguments = connection.recv()
+            connection.send(ANSWERS[name](serving.current_desk(), *arguments))
+
+
+if __name__ == "__main__":
+    door = Listener(("127.0.0.1", int(sys.argv[1])), authkey=os.environ[DOOR_KEY].encode())
+    threading.Thread(target=_answer_all, args=(door,), daemon=True).start()
+    raise SystemExit(asgi.main())
