@@ -19,8 +19,8 @@ from data.tables.variants import Judge, VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
 from training.examples import learnt_from_sample
-from ui.jobs import Ingest, Ingested
 from ui.settings import Settings
+from ui.submission import Ingest, Ingested
 from ui.usecases.models import champion_verifier, ingest_model
 from ui.usecases.review import BLIND_SHARE_POLICY
 from ui.usecases.verification import NO_VERIFIER, verification_submission

@@ -11,9 +11,9 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from data.errors import ConflictError, JobError
 from data.processes import is_same_process, signal_group, started_at
@@ -25,13 +25,35 @@ _JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What the events said last; `total` is None while unknown."""
 
     done: int = 0
     total: int | None = None
     message: str = ""
+
+
+class ReadProgress(NamedTuple):
+    """`offset` is where the events were read to, in bytes."""
+
+    offset: int
+    progress: Progress
+
+
+def progress_since(folder: RunFolder, offset: int = 0, before: Progress = Progress()) -> ReadProgress:
+    """What the events after `offset` make of the progress `before` them."""
+    progress = before
+    for read_to, event in folder.read_events(offset):
+        offset = read_to
+        if event["kind"] == "progress":
+            total = event["total"]
+            progress = Progress(
+                int(str(event["done"])), None if total is None else int(str(total)), str(event["message"])
+            )
+        elif event["kind"] == "message":
+            progress = replace(progress, message=str(event["text"]))
+    return ReadProgress(offset, progress)
 
 
 class JobProcess:
@@ -113,18 +135,9 @@ class JobProcess:
 
     def follow(self) -> bool:
         """Read the events that are new into `progress`; whether anything changed."""
-        has_changed = False
-        for offset, event in self._folder.read_events(self._events_offset):
-            self._events_offset = offset
-            if event["kind"] == "progress":
-                total = event["total"]
-                self.progress = Progress(
-                    int(str(event["done"])), None if total is None else int(str(total)), str(event["message"])
-                )
-                has_changed = True
-            elif event["kind"] == "message":
-                self.progress.message = str(event["text"])
-                has_changed = True
+        read = progress_since(self._folder, self._events_offset, self.progress)
+        has_changed = read.progress != self.progress
+        self._events_offset, self.progress = read
         return has_changed
 
     def reap(self) -> str:

@@ -12,19 +12,18 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
-
-import pyarrow as pa
 
 from data.errors import ConflictError, JobError, NotFoundError
 from data.records import Run, RunId
 from data.store import Connection, Store
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder, RunResult
-from ui.job_process import JobProcess, cut_torn_line
+from ui.job_process import JobProcess, cut_torn_line, progress_since
+from ui.submission import Ingest, Submission
 
 TRAINING_ROLES: Final[Mapping[str, str]] = {"train-verifier": "verifier", "refresh-generator": "generator"}
 """Kinds that make a model, by its role: one at a time a role."""
@@ -34,32 +33,6 @@ _IDLE_POLL_S: Final = 2.0
 _PROGRESS_EVERY_S: Final = 0.5
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A run that is wanted: `settings` and `inputs` are written into its folder, all that the job sees of the desk.
-
-    `afterwards` is for the desk alone: what its ingest does next. It stands in the run's row beside the settings.
-    """
-
-    kind: str
-    settings: Mapping[str, object]
-    inputs: Mapping[str, pa.Table]
-    seed: int
-    afterwards: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """What bringing a run's outputs in came to: `counts` join the run's result, `then` is queued with it."""
-
-    counts: Mapping[str, object]
-    then: Submission | None = None
-
-
-Ingest = Callable[[Connection, RunFolder, Run], Ingested]
-"""Called once a run is done, inside the transaction that also marks it so."""
 
 
 class Supervisor:
@@ -187,13 +160,19 @@ class Supervisor:
             with self._store.read() as connection:
                 running = RunTable(connection).in_states(["running"])
             for run in running:
-                has_ended = (Path(run.folder) / "result.json").exists()
-                process = None if has_ended else JobProcess.adopt(run)
+                folder = RunFolder(Path(run.folder))
+                ended_at = folder.ended_at()
+                process = None if ended_at is not None else JobProcess.adopt(run)
                 if process is None:
-                    self._conclude(run, "its process ended while the desk was away", is_cancelled=False)
-                else:
-                    self._running[run.run_id] = process
-                    logger.info("run %s: adopted, it still runs as process %s", run.run_id, run.pid)
+                    progress = progress_since(folder).progress
+                    left = replace(run, done=progress.done, total=progress.total)
+                    why = "its process ended while the desk was away"
+                    self._conclude(left, why, is_cancelled=False, ended_at=ended_at)
+                    continue
+                self._running[run.run_id] = process
+                logger.info("run %s: adopted, it still runs as process %s", run.run_id, run.pid)
+                if process.follow():
+                    self._save_progress(process)
             self._may_have_queued = True
 
     def start(self) -> None:
@@ -344,13 +323,13 @@ class Supervisor:
         del self._running[process.run_id]
         self._may_have_queued = True
 
-    def _conclude(self, run: Run, why: str, *, is_cancelled: bool) -> None:
+    def _conclude(self, run: Run, why: str, *, is_cancelled: bool, ended_at: datetime | None = None) -> None:
         folder = RunFolder(Path(run.folder))
         try:
             result = folder.result()
         except JobError as exc:
             result = RunResult("failed", {}, str(exc))
-        ended = replace(run, ended_at=self._now(), pid=None, pid_started_at=None)
+        ended = replace(run, ended_at=ended_at or self._now(), pid=None, pid_started_at=None)
         if result is None and is_cancelled:
             run = self._save(replace(ended, state="cancelled", message="cancelled; its process had to be killed"))
         elif result is None:

@@ -83,6 +83,8 @@ def configure_logging(settings: Settings, *, is_command: bool = False) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Discreet(_LOG_FORMAT, _known_secrets(settings)))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    if is_command:
+        logging.getLogger("ui.jobs").setLevel(max(level, logging.ERROR))  # the command tells the end of its run itself
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
 

@@ -90,8 +90,13 @@ class OutboxTable:
 
     def synced_at(self, annotation_id: AnnotationId, revision: int) -> datetime | None:
         """When Label Studio was seen to have this revision; None until then."""
-        [(done_at,)] = self._connection.execute(
-            "SELECT max(done_at) FROM outbox WHERE annotation_id = ? AND revision = ?", [annotation_id, revision]
+        return self.synced([annotation_id]).get((annotation_id, revision))
+
+    def synced(self, annotation_ids: Sequence[AnnotationId]) -> dict[tuple[AnnotationId, int], datetime]:
+        """As `synced_at`, of every revision of many that was seen there."""
+        rows = self._connection.execute(
+            "SELECT annotation_id, revision, max(done_at) FROM outbox "
+            "WHERE done_at IS NOT NULL AND annotation_id IN (SELECT unnest(?::TEXT[])) GROUP BY ALL",
+            [list(annotation_ids)],
         ).fetchall()
-        stamp: datetime | None = done_at
-        return stamp
+        return {(AnnotationId(row[0]), row[1]): row[2] for row in rows}

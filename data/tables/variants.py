@@ -2,18 +2,16 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from data.arrow import VARIANT_SCHEMA, variants_from, variants_table
 from data.errors import NotFoundError
-from data.records import QuestionId, RunId, Variant, VariantId, VariantTypeKey, VerdictMethod
+from data.records import QuestionId, RunId, Variant, VariantId, VariantOutcome, VariantTypeKey, VerdictMethod
 from data.store import Connection
 from data.tables.batches import fetch_table, insert_missing
 from data.tables.pages import Page, where
-
-VariantOutcome = Literal["accepted", "rejected", "undecided"]
 
 _DECIDED: Final = "variant LEFT JOIN (SELECT variant_id, outcome FROM decision) USING (variant_id)"
 _UNVERIFIED: Final = """

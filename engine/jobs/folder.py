@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -129,6 +130,13 @@ class RunFolder:
             return None
         except (ValueError, TypeError) as exc:
             raise JobError(f"{self.path / 'result.json'} is damaged: {exc}") from exc
+
+    def ended_at(self) -> datetime | None:
+        """When the job wrote its result; None while it has not ended by itself."""
+        try:
+            return datetime.fromtimestamp((self.path / "result.json").stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return None
 
     def read_events(self, offset: int = 0) -> Iterator[tuple[int, Mapping[str, object]]]:
         """(offset after the line, event) from byte `offset` on; a cut last line waits for its rest."""

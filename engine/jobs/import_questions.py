@@ -52,6 +52,7 @@ class _Tally:
     refused: int = 0
     refused_variants: int = 0
     suspect: int = 0
+    notices: int = 0
     files: list[str] = field(default_factory=list)
 
 
@@ -79,7 +80,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
                 _count(tally, item, is_variants=is_variants)
                 if tally.rows % BATCH_ROWS == 0:
                     report.progress(tally.rows, None, source.name)
-        outputs.flush_carried()
+        tally.notices += outputs.flush_carried()
     report.progress(tally.rows, tally.rows, "read")
     return {
         "rows": tally.rows,
@@ -90,6 +91,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         "refused": tally.refused,
         "refused_variants": tally.refused_variants,
         "suspect": tally.suspect,
+        "notices": tally.notices,
         "files": tally.files,
     }
 
@@ -113,6 +115,7 @@ def _items(
 
 def _count(tally: _Tally, item: Parsed | Refusal | Notice, *, is_variants: bool) -> None:
     if isinstance(item, Notice):
+        tally.notices += 1
         return
     tally.rows += 1
     if isinstance(item, Refusal):
@@ -181,14 +184,15 @@ class _Outputs:
         if max(len(self._questions), len(self._variants), len(self._issues)) >= BATCH_ROWS:
             self._write()
 
-    def flush_carried(self) -> None:
-        """The originals of variants that no row of their own brought; then what is to be said of source keys."""
+    def flush_carried(self) -> int:
+        """Add the originals of variants that no row of their own brought; the number of notices on source keys."""
         for question_id, question in self._carried.items():
             if question_id not in self._own:
                 self._questions.append(self._under_its_own_key(question, ""))
         for file, rows in self._repeated_keys.items():
             told = f"{rows} questions have the source key of another one; #2, #3, ... was put after it"
             self._issue(file, 0, "notice", f"{told}. Name a column without repeats with --map key=COLUMN", "")
+        return len(self._repeated_keys)
 
     def _under_its_own_key(self, question: Question, file: str) -> Question:
         key, number = question.source_key, 1

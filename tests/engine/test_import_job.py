@@ -88,14 +88,14 @@ def test_two_contents_under_one_key_are_both_kept_and_a_notice_says_so(tmp_path:
     file.write_text("id,question,A,B,answer\n7,why,so,no,A\n7,how,so,no,A\n7,why,so,no,A\n8,who,me,you,B\n")
     folder = import_folder(tmp_path, file)
 
-    run_job(folder)
+    counts = run_job(folder).counts
 
     questions = folder.read_output("questions").to_pylist()
     [issue] = folder.read_output("issues").to_pylist()
     assert [(row["source_key"], row["context"]) for row in questions] == [
         ("7", "why"), ("7#2", "how"), ("7", "why"), ("8", "who"),
     ]  # fmt: skip
-    assert (issue["severity"], issue["file"]) == ("notice", "quiz.csv")
+    assert (issue["severity"], issue["file"], counts["notices"]) == ("notice", "quiz.csv", 1)
     assert "--map key=COLUMN" in issue["reason"]
 
 

@@ -109,6 +109,7 @@ def test_bad_usage_is_status_2(sagedesk: Sagedesk, arguments: tuple[str, ...]) -
         ("question", "import", "nowhere.jsonl"),
         ("question", "refusals", "r_x", "--severity", "grave"),
         ("variant", "list", "--type", "poem"),
+        ("variant", "list", "--outcome", "maybe"),
         ("variant", "verify", "--verifier", "oracle"),
         ("variant", "verify"),
         ("variant", "generate", "--backend", "magic"),

@@ -23,7 +23,8 @@ from data.store import Connection, Store
 from data.tables.models import ModelTable, RegisteredModel
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
-from ui.jobs import Ingested, Submission, Supervisor
+from ui.jobs import Supervisor
+from ui.submission import Ingested, Submission
 
 JOB = """
 import json, os, signal, subprocess, sys, time
@@ -302,7 +303,7 @@ def test_the_next_desk_adopts_a_living_job(bench: Bench) -> None:
     first = bench.supervisor()
     first.start()
     run = submit(first, seconds=0.4)
-    until(lambda: first.get(run.run_id).pid is not None)
+    until(lambda: first.get(run.run_id).pid is not None and (Path(run.folder) / "outputs" / "part").exists())
     first.stop()
 
     second = bench.supervisor()
@@ -310,7 +311,7 @@ def test_the_next_desk_adopts_a_living_job(bench: Bench) -> None:
     adopted = second.get(run.run_id)
     ended = second.wait(run.run_id)
 
-    assert adopted.state == "running"
+    assert (adopted.state, adopted.total) == ("running", 2)
     assert (ended.state, ended.done) == ("done", 2)
     assert bench.ingested == [run.run_id]
 
@@ -321,10 +322,14 @@ def test_what_ended_while_no_desk_looked_is_ingested_at_the_next_start(bench: Be
     until((Path(run.folder) / "result.json").exists)
     assert first.get(run.run_id).state == "running"
 
+    os.utime(Path(run.folder) / "result.json", (1_800_000_000, 1_800_000_000))
+
     second = bench.supervisor()
     second.reconcile()
 
-    assert second.get(run.run_id).state == "done"
+    ended = second.get(run.run_id)
+    assert (ended.state, ended.done, ended.total) == ("done", 2, 2)
+    assert ended.ended_at == datetime.fromtimestamp(1_800_000_000, UTC)
     assert bench.ingested == [run.run_id]
 
 

@@ -110,6 +110,7 @@ def open_line(settings: Settings, *, with_label_studio: bool = False) -> Iterato
 
     desk = open_desk(settings, with_label_studio=with_label_studio)
     try:
+        desk.supervisor.poll()  # what was queued meanwhile starts with the next command that owns the store
         yield LocalLine(desk)
     finally:
         close_desk(desk)

@@ -69,8 +69,11 @@ def import_(
         )
         if wait:
             run = wait_for(line, run)
+            if run.result.get("notices"):
+                for notice in line.call(imports.refusals, run_id=run.run_id, severity="notice").rows:
+                    talk(notice.reason)
             refused = run.result.get("refused")
-            if refused and not as_json:
+            if refused:
                 talk(f"{refused} rows were refused; `sagedesk question refusals {run.run_id}` lists them")
     emit_json(run) if as_json else emit_run(run)
 

@@ -101,6 +101,9 @@ def resume(run_id: RunId, wait: Wait = True, as_json: AsJson = False) -> None:
 
 
 def emit_run(run: Run) -> None:
+    """What the run was and came to, a fact a line; counts by target or type as tables below."""
+    tables = {name: rows for name, value in run.result.items() if (rows := _rows(value))}
+    plain = {name: value for name, value in run.result.items() if name not in tables and name != "types"}
     emit_facts(
         [
             ("run", run.run_id),
@@ -113,13 +116,31 @@ def emit_run(run: Run) -> None:
             ("ended", run.ended_at),
             ("folder", run.folder),
             *([("message", run.message)] if run.message else []),
-            *((f"setting {name}", value) for name, value in sorted(run.settings.items())),
-            *((name, _counts(value)) for name, value in run.result.items() if name != "types"),
+            *((f"setting {_words(name)}", _counts(value)) for name, value in sorted(run.settings.items())),
+            *((_words(name), _counts(value)) for name, value in plain.items()),
         ]
     )
+    for rows in tables.values():
+        columns = list(next(iter(rows.values())))
+        emit_table(
+            ("", *map(_words, columns)),
+            [(key, *(row.get(column) for column in columns)) for key, row in rows.items()],
+            empty="",
+        )
     yields = run.result.get("types")
     if run.kind == "generate" and isinstance(yields, Mapping):
         _emit_yields(yields)
+
+
+def _rows(value: object) -> Mapping[str, Mapping[str, object]] | None:
+    """`value` where it is a table: an object of objects that hold no further ones."""
+    if not isinstance(value, Mapping) or not value:
+        return None
+    rows = list(value.values())
+    is_flat = all(
+        isinstance(row, Mapping) and not any(isinstance(one, Mapping) for one in row.values()) for row in rows
+    )
+    return value if is_flat else None
 
 
 def _emit_yields(yields: Mapping[str, Mapping[str, object]]) -> None:
@@ -137,12 +158,18 @@ def _emit_yields(yields: Mapping[str, Mapping[str, object]]) -> None:
                     talk(
                         f"{key}: {reason} ({times})"
                         if kind == "unsupported_reasons"
-                        else f"{key}: {reason} fails {times} times"
+                        else f"{key}: {_words(reason)} fails {times} times"
                     )
 
 
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _counts(value: object) -> object:
-    return ", ".join(f"{name} {_counts(one)}" for name, one in value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    return ", ".join(f"{_words(name)} {_counts(one)}" for name, one in value.items()) or None
 
 
 def _progress(run: Run) -> str:

@@ -4,14 +4,23 @@ from typing import Annotated, cast
 
 import typer
 
-from data.records import VARIANT_TYPE_KEYS, QuestionId, RunId, VariantId, VariantTypeKey, VerdictMethod
+from data.records import (
+    VARIANT_OUTCOMES,
+    VARIANT_TYPE_KEYS,
+    QuestionId,
+    RunId,
+    VariantId,
+    VariantOutcome,
+    VariantTypeKey,
+    VerdictMethod,
+)
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, cell, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.settings import read_settings
 from ui.usecases import generation, questions, verification
 from ui.usecases.generation import BackendName
-from ui.usecases.questions import Outcome, VariantDetail
+from ui.usecases.questions import VariantDetail
 from ui.usecases.verification import Scope
 
 app = typer.Typer(help="Variants: questions made from others.", no_args_is_help=True)
@@ -134,7 +143,7 @@ def verify(
 def list_(
     variant_type: Annotated[str | None, typer.Option("--type", help=f"One of {', '.join(VARIANT_TYPE_KEYS)}.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="accepted, rejected or undecided.")] = None,
+    outcome: Annotated[str | None, typer.Option(help=f"One of {', '.join(VARIANT_OUTCOMES)}.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Rows to leave out at the beginning.")] = 0,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -145,7 +154,7 @@ def list_(
             questions.list_variants,
             variant_type=cast("VariantTypeKey | None", variant_type),  # the use case refuses what is not one
             run_id=None if run_id is None else RunId(run_id),
-            outcome=cast("Outcome | None", outcome),
+            outcome=cast("VariantOutcome | None", outcome),
             offset=offset,
             limit=limit,
         )

@@ -14,7 +14,7 @@ from data.tables.questions import QuestionTable
 from engine.backends.openai_http import cost_estimate
 from engine.backends.protocol import Sampling
 from engine.generate import generation_requests
-from ui.jobs import Submission
+from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 
 BackendName = Literal["rules", "transformers", "openai", "vllm"]

@@ -25,7 +25,7 @@ from data.imports.table import (
 )
 from data.records import Question, Run
 from engine.jobs.folder import RunFolder
-from ui.jobs import Submission
+from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 
 Severity = Literal["refused", "suspect", "notice"]
@@ -204,9 +204,8 @@ def _preview(
     refused: list[ImportIssue] = []
     suspicions: list[str] = []
     wanted = format_of(source, format_name, mapping)
-    used = None
+    used = mapping_of(source, mapping) if wanted == "generic" and source.rows_seen else None
     try:
-        used = mapping_of(source, mapping) if wanted == "generic" else None
         items = read(
             source, benchmark=benchmark, now=desk.now(), format_name=wanted, mapping=mapping, encoding=encoding
         )

@@ -18,8 +18,8 @@ from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EMBEDDED_MODEL
 from engine.jobs.folder import RunFolder
 from training.examples import examples_of, labels_table, sample_split
 from training.registry import ModelRole, RegisteredModel, aliased, all_models, promote, register, set_alias
-from ui.jobs import Submission
 from ui.settings import Settings
+from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 
 

@@ -7,11 +7,11 @@ said of an item is shown to annotators only after their own answer.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 
-from data.arrow import contract_checks_from
 from data.errors import InputError
 from data.records import (
+    VARIANT_OUTCOMES,
     VARIANT_TYPE_KEYS,
     Annotation,
     ContractCheck,
@@ -21,6 +21,7 @@ from data.records import (
     RunId,
     Variant,
     VariantId,
+    VariantOutcome,
     VariantTypeKey,
     Verdict,
 )
@@ -33,9 +34,9 @@ from data.tables.questions import QuestionTable
 from data.tables.queue import QueueTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
+from engine.variant_types.table import contract_passes
 from ui.usecases.context import OPERATOR, Actor, Desk
 
-Outcome = Literal["accepted", "rejected", "undecided"]
 MAX_ROWS: Final = 200
 
 
@@ -125,13 +126,15 @@ def list_variants(
     *,
     variant_type: VariantTypeKey | None = None,
     run_id: RunId | None = None,
-    outcome: Outcome | None = None,
+    outcome: VariantOutcome | None = None,
     offset: int = 0,
     limit: int = 50,
 ) -> VariantPage:
-    """Raises InputError for a type that does not exist."""
+    """Raises InputError for a type or outcome that does not exist."""
     if variant_type is not None and variant_type not in VARIANT_TYPE_KEYS:
         raise InputError(f"variant type {variant_type!r}: use one of {', '.join(VARIANT_TYPE_KEYS)}")
+    if outcome is not None and outcome not in VARIANT_OUTCOMES:
+        raise InputError(f"outcome {outcome!r}: use one of {', '.join(VARIANT_OUTCOMES)}")
     offset, limit = _bounds(offset, limit)
     with desk.store.read() as connection:
         page = VariantTable(connection).page(
@@ -151,9 +154,7 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
     ids = [variant.variant_id for variant in variants]
     questions = QuestionTable(connection).by_ids({variant.question_id for variant in variants})
     verdicts = VerdictTable(connection).latest_for(ids)
-    checks: dict[VariantId, list[ContractCheck]] = {}
-    for check in contract_checks_from(ContractCheckTable(connection).arrow(ids)):
-        checks.setdefault(check.variant_id, []).append(check)
+    checks = ContractCheckTable(connection).by_variant(ids)
     # The command line is where engineers measure; it labels nothing.
     blind = frozenset[VariantId]() if actor == OPERATOR else QueueTable(connection).blind_to(ids, actor.name)
     labels = _labels(connection, actor, ids)
@@ -163,7 +164,7 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
             variant,
             questions[variant.question_id],
             tuple(of_it := checks.get(variant.variant_id, [])),
-            all(check.holds for check in of_it if check.is_required) if of_it else None,
+            contract_passes(of_it) if of_it else None,
             () if variant.variant_id in blind else tuple(verdicts.get(variant.variant_id, ())),
             is_blind=variant.variant_id in blind,
             labels=labels.get(variant.variant_id, ()),
@@ -175,13 +176,16 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
 
 def _labels(connection: Connection, actor: Actor, ids: Sequence[VariantId]) -> dict[VariantId, tuple[Label, ...]]:
     """Of the variants on which there are labels that `actor` may see."""
-    outbox = OutboxTable(connection)
     shown = {}
     for variant_id, annotations in AnnotationTable(connection).current_of_variants(ids).items():
         standing = [annotation for annotation in annotations if not annotation.is_deleted]
         if standing and (actor.role == "lead" or any(one.annotator == actor.name for one in standing)):
-            shown[variant_id] = tuple(Label(one, outbox.synced_at(one.annotation_id, one.revision)) for one in standing)
-    return shown
+            shown[variant_id] = standing
+    synced = OutboxTable(connection).synced([one.annotation_id for standing in shown.values() for one in standing])
+    return {
+        variant_id: tuple(Label(one, synced.get((one.annotation_id, one.revision))) for one in standing)
+        for variant_id, standing in shown.items()
+    }
 
 
 def _bounds(offset: int, limit: int) -> tuple[int, int]:

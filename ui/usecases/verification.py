@@ -14,8 +14,8 @@ from engine.embedded import EMBEDDED_GENERATOR, embedded_folder
 from engine.verify import language_verifier_version
 from training.examples import learnt_from_sample
 from training.registry import verified
-from ui.jobs import Submission
 from ui.settings import Settings
+from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 from ui.usecases.models import champion_verifier
 
