@@ -92,7 +92,7 @@ def api_routes(get_desk: Callable[[], Desk], token: str) -> list[Route]:
                 return _error(exc)
             except Exception as exc:  # the border of the process: the caller gets one line, the log the rest
                 logger.exception("%s %s stumbled over a bug", request.method, request.url.path)
-                return _error(SagedeskError(_BUG.format(type(exc).__name__)))
+                return JSONResponse({"error": _BUG.format(type(exc).__name__), "kind": "SagedeskError"}, 500)
 
         return answer
 

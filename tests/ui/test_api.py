@@ -71,6 +71,12 @@ def test_a_body_that_is_no_json_is_refused(served: str, body: bytes) -> None:
     assert (answer.status_code, "is not JSON" in answer.json()["error"]) == (400, True)
 
 
+def test_a_page_past_every_end_is_empty(served: str) -> None:
+    answer = httpx.post(f"{served}/api/call/question.list", json={"offset": 10**30}, headers=HEADERS)
+
+    assert (answer.status_code, answer.json()["items"]) == (200, [])
+
+
 def test_a_bug_is_told_in_json_and_sends_to_the_log(desk: Desk) -> None:
     def broken() -> Desk:
         raise RuntimeError("the secret inside")

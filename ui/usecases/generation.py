@@ -20,6 +20,7 @@ from ui.usecases.context import Actor, Desk, audit, require_lead
 BackendName = Literal["rules", "transformers", "openai", "vllm"]
 BACKENDS: Final[tuple[BackendName, ...]] = get_args(BackendName)
 MAX_PER_QUESTION: Final = 64
+MAX_LIMIT: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +140,8 @@ def _check(backend: str, types: Sequence[str], per_question: int, limit: int | N
         raise InputError(f"name at least one variant type of {', '.join(VARIANT_TYPE_KEYS)}")
     if not 1 <= per_question <= MAX_PER_QUESTION:
         raise InputError(f"ask for 1 to {MAX_PER_QUESTION} candidates a question and type")
-    if limit is not None and limit < 1:
-        raise InputError(f"limit {limit}: take 1 question or more, or leave the limit out")
+    if limit is not None and not 1 <= limit <= MAX_LIMIT:
+        raise InputError(f"limit {limit}: take 1 to {MAX_LIMIT:,} questions, or leave the limit out")
 
 
 def _questions(

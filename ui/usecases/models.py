@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from data.arrow import questions_table, variants_table
 from data.cache import cache_folder
-from data.errors import NotFoundError
+from data.errors import InputError, NotFoundError
 from data.records import Run
 from data.samples import sample_questions
 from data.store import Connection
@@ -84,9 +84,11 @@ def train_verifier(desk: Desk, actor: Actor, *, seed: int = 0) -> Run:
     """Train a feature verifier on the sample labels. The first becomes champion, a later one challenger.
 
     Raises:
-        PermissionDeniedError, ConflictError (one is being trained).
+        PermissionDeniedError, InputError (such a seed), ConflictError (one is being trained).
     """
     require_lead(desk, actor, "model.train", "verifier")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed {seed}: use 0 to {2**32 - 1}")
     encoder = embedded_folder(EMBEDDED_ENCODER)
     settings = {"verifier": "feature", "encoder": None if encoder is None else str(encoder)}
     wanted = Submission("train-verifier", settings, training_inputs(), seed=seed)

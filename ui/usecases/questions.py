@@ -38,6 +38,7 @@ from engine.variant_types.table import contract_passes
 from ui.usecases.context import OPERATOR, Actor, Desk
 
 MAX_ROWS: Final = 200
+_MAX_OFFSET: Final = 2**62  # DuckDB's offset is a BIGINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +190,4 @@ def _labels(connection: Connection, actor: Actor, ids: Sequence[VariantId]) -> d
 
 
 def _bounds(offset: int, limit: int) -> tuple[int, int]:
-    return max(0, offset), max(1, min(limit, MAX_ROWS))
+    return max(0, min(offset, _MAX_OFFSET)), max(1, min(limit, MAX_ROWS))

@@ -22,6 +22,7 @@ from ui.usecases.models import champion_verifier
 Scope = Literal["unverified", "all"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 NO_VERIFIER: Final = "no verifier is trained yet; `sagedesk model train` trains the first from the sample labels"
+MAX_LIMIT: Final = 10_000_000
 VERIFIERS: Final[tuple[VerdictMethod, ...]] = get_args(VerdictMethod)
 
 
@@ -53,8 +54,8 @@ def start_verification(
     require_lead(desk, actor, "verification.start", verifier)
     if verifier not in VERIFIERS or scope not in SCOPES:
         raise InputError(f"use a verifier of {', '.join(VERIFIERS)} and a scope of {', '.join(SCOPES)}")
-    if limit is not None and limit < 1:
-        raise InputError(f"limit {limit}: verify 1 variant or more, or leave the limit out")
+    if limit is not None and not 1 <= limit <= MAX_LIMIT:
+        raise InputError(f"limit {limit}: verify 1 to {MAX_LIMIT:,} variants, or leave the limit out")
     if run_id is not None:
         desk.supervisor.get(run_id)
     with desk.store.read() as connection:

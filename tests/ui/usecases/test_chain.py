@@ -139,7 +139,7 @@ def test_the_overview_counts_what_is_left_to_verify(desk: Desk, sample: list[Var
     [
         ({"variant_ids": ["v_none"]}, NotFoundError, "there is no variant v_none"),
         ({"run_id": "r_none"}, NotFoundError, "no run 'r_none'"),
-        ({"limit": 0}, InputError, "1 variant or more"),
+        ({"limit": 0}, InputError, "1 to 10,000,000 variants"),
         ({"verifier": "oracle"}, InputError, "use a verifier of"),
     ],
 )
