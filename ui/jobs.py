@@ -11,7 +11,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -83,9 +84,9 @@ class Supervisor:
             ConflictError: a training of the same role is queued or running.
             JobError: the run folder cannot be written.
         """
-        with self._store.write() as connection:
+        with _kept_folders() as folders, self._store.write() as connection:
             self._refuse_second_training(connection, wanted.kind)
-            run = self._enqueue(connection, wanted, submitted_by)
+            run = self._enqueue(connection, wanted, submitted_by, folders)
         logger.info("run %s: %s queued by %s", run.run_id, wanted.kind, submitted_by)
         self._move_along()
         return self.get(run.run_id)
@@ -241,10 +242,11 @@ class Supervisor:
                     f"a {role} is being trained already by run {other.run_id} ({other.state}); wait for it or cancel it"
                 )
 
-    def _enqueue(self, connection: Connection, wanted: Submission, submitted_by: str) -> Run:
+    def _enqueue(self, connection: Connection, wanted: Submission, submitted_by: str, folders: list[Path]) -> Run:
         now = self._now()
         run_id = RunId(f"r_{now:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}")
         path = self._runs / run_id
+        folders.append(path)
         RunFolder.create(
             path,
             run_id=run_id,
@@ -271,11 +273,7 @@ class Supervisor:
             message="",
             result={},
         )
-        try:
-            RunTable(connection).add(run)
-        except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
-            raise
+        RunTable(connection).add(run)
         self._may_have_queued = True
         return run
 
@@ -350,7 +348,7 @@ class Supervisor:
     def _ingest(self, ended: Run, folder: RunFolder, result: RunResult) -> Run:
         """Outputs, state and follow-up in one transaction: all of it or none."""
         try:
-            with self._store.write() as connection:
+            with _kept_folders() as folders, self._store.write() as connection:
                 current = RunTable(connection).find(ended.run_id)
                 if current is None or current.state == "done":
                     return ended if current is None else current
@@ -358,7 +356,7 @@ class Supervisor:
                 follow_up = (
                     None
                     if ingested.then is None
-                    else self._enqueue(connection, ingested.then, submitted_by=ended.submitted_by).run_id
+                    else self._enqueue(connection, ingested.then, ended.submitted_by, folders).run_id
                 )
                 counts = {**result.counts, **ingested.counts}
                 done = replace(
@@ -378,3 +376,15 @@ class Supervisor:
         with self._store.write() as connection:
             RunTable(connection).save(run)
         return run
+
+
+@contextmanager
+def _kept_folders() -> Iterator[list[Path]]:
+    """Around a transaction: the run folders that are put into the list go again when it is not committed."""
+    folders: list[Path] = []
+    try:
+        yield folders
+    except BaseException:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -156,10 +156,10 @@ class FullDisk:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        if self.takes and not self.takes.pop(0):
-            raise StoreError("no space left on its disk; free some and try again")
         with self.store.write() as connection:
             yield connection
+            if self.takes and not self.takes.pop(0):
+                raise StoreError("no space left on its disk; free some and try again")
 
     def read(self) -> AbstractContextManager[Connection]:
         return self.store.read()
@@ -180,7 +180,29 @@ def test_an_end_that_the_store_does_not_take_is_brought_in_when_it_does(bench: B
 
     assert disk.takes == []
     assert supervisor.wait(run.run_id, timeout_s=5).state == "done"
-    assert bench.ingested == [run.run_id]
+    with bench.store.read() as connection:
+        assert [model.model_id for model in ModelTable(connection).all()] == [run.run_id]
+
+
+def test_a_run_that_the_store_does_not_take_leaves_no_folder(bench: Bench) -> None:
+    disk = FullDisk(bench.store)
+    bench.store = disk  # type: ignore[assignment]  # the two methods that the supervisor calls
+    bench.then = Submission("verify", {}, {}, seed=1)
+    supervisor = bench.supervisor()
+    disk.takes = [False]
+    with pytest.raises(StoreError):
+        submit(supervisor, "generate")
+    assert list(bench.runs.iterdir()) == []
+
+    run = submit(supervisor, "generate")
+    assert run.pid is not None
+    assert run.pid_started_at is not None
+    until(lambda: not processes.is_same_process(run.pid, run.pid_started_at))
+    disk.takes = [True, False]  # the progress, and the outputs with what follows them
+    supervisor.poll()
+
+    assert supervisor.get(run.run_id).state == "failed"
+    assert [folder.name for folder in bench.runs.iterdir()] == [run.run_id]
 
 
 def test_progress_is_seen_while_the_job_runs(bench: Bench) -> None:
