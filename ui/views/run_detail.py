@@ -157,6 +157,14 @@ def _yields(types: Mapping[str, object]) -> None:
     said = [f"{name}: {_LOSSES[name]}" for name in columns if name in _LOSSES]
     if said:
         st.html(f'<p class="sd-faint sd-small">{escape("; ".join(said))}.</p>')
+    reasons = [
+        [reason, count]
+        for _, counts in of_types
+        for reason, count in sorted(dict(counts.get("unsupported_reasons", {})).items(), key=lambda it: -it[1])
+    ]
+    if reasons:
+        st.subheader("Why some could not be made", anchor=False)
+        table(["reason", "candidates"], reasons)
     failed = [
         [_type_name(name), check.replace("_", " "), count]
         for name, counts in of_types
