@@ -2,7 +2,7 @@
 
 Refuses to run a job's code in the desk's own process, to signal a process that it did not start (pid *and* start
 time must match), and to let two processes work in one run folder (the job holds a lock on it while it lives).
-Stopping the desk leaves its jobs running; the next start adopts them or finds what they left.
+Where nobody asks them to stop, jobs outlive the desk: the next start adopts them or finds what they left.
 """
 
 import logging
