@@ -64,7 +64,11 @@ class Project:
         return self.run(sys.executable, ".ci/bootstrap.py", *parts, **environment)
 
     def run(self, *command: str, said: str = "", **environment: str) -> Answer:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "SAGEDESK_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PIP_", "UV_", "SAGEDESK_", "MAKE", "MFLAGS"))
+        }
         ended = subprocess.run(
             command,
             cwd=self.root,
