@@ -236,3 +236,19 @@ def test_a_failed_run_says_why_and_offers_to_go_on(desk: Desk) -> None:
 
     assert re.search(r"sd-said-error.*the disk is full", sent(drawn))
     assert [button.label for button in drawn.button] == ["Resume this run"]
+
+
+def test_a_search_is_still_there_after_a_question_was_read(desk: Desk, queue_variants: QueueVariants) -> None:
+    queue_variants(3)
+    item = review.next_item(desk, ANA)
+    assert item is not None
+    drawn = page("questions", desk, ANA)
+    drawn.text_input[0].set_value("baker").run()
+
+    drawn.query_params["question"] = item.question.question_id
+    drawn.run()
+    assert not drawn.text_input
+    drawn.button(key="question_back").click().run()
+
+    assert not drawn.exception
+    assert drawn.text_input[0].value == "baker"

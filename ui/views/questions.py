@@ -13,11 +13,15 @@ from ui.widgets.page import empty, head, told
 from ui.widgets.row_list import Row, row_list
 from ui.widgets.texts import named
 
+_SEARCH: Final = "questions_search"
+_BENCHMARK: Final = "questions_benchmark"
+_PAGE: Final = "questions_page"
 _PAGE_ROWS: Final = 50
 _SHOWN_CHARACTERS: Final = 220
 
 
 def render(desk: Desk, actor: Actor) -> None:
+    _keep_search()
     asked = st.query_params.get("question")
     if asked is not None:
         if st.button("← Back to the list", key="question_back"):
@@ -37,6 +41,13 @@ def render(desk: Desk, actor: Actor) -> None:
         import_questions(desk, actor)
 
 
+def _keep_search() -> None:
+    """Streamlit forgets a widget that is not drawn, and while one question is read the search is not."""
+    for key in (_SEARCH, _BENCHMARK, _PAGE):
+        if key in st.session_state:
+            st.session_state[key] = st.session_state[key]
+
+
 def _browse(desk: Desk, actor: Actor) -> None:
     with told():
         everything = questions.search_questions(desk, actor, limit=1)
@@ -49,16 +60,17 @@ def _browse(desk: Desk, actor: Actor) -> None:
             )
             return
         left, middle, right = st.columns([3, 1.5, 1])
-        search = left.text_input("Search", placeholder="words in the text, a subject, a key or an id", key="search")
+        search = left.text_input("Search", placeholder="words in the text, a subject, a key or an id", key=_SEARCH)
         benchmark = middle.selectbox(
             "Benchmark",
             [None, *(one.name for one in everything.benchmarks)],
             format_func=lambda it: it or "all benchmarks",
-            key="benchmark",
+            key=_BENCHMARK,
         )
         matches = questions.search_questions(desk, actor, search=search, benchmark=benchmark, limit=1).total
         pages = max(1, -(-matches // _PAGE_ROWS))
-        number = int(right.number_input(f"Page of {pages:,}", 1, pages, 1))
+        st.session_state[_PAGE] = min(st.session_state.get(_PAGE, 1), pages)
+        number = int(right.number_input(f"Page of {pages:,}", 1, pages, key=_PAGE))
         found = questions.search_questions(
             desk, actor, search=search, benchmark=benchmark, offset=(number - 1) * _PAGE_ROWS, limit=_PAGE_ROWS
         )
