@@ -23,7 +23,7 @@ def render(desk: Desk, actor: Actor) -> None:
         if whole.funnel.questions == 0:
             empty(
                 "The desk is empty",
-                "Open Questions and import a benchmark or the sample project; then generate variants from it."
+                "Open Questions and import a benchmark; then generate variants from it."
                 if actor.role == "lead"
                 else "A lead has to import questions first.",
             )
