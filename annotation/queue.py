@@ -16,7 +16,7 @@ from data.tables.queue import QueueCandidate, QueueItem, QueueTable
 # How many people answer an item before it counts as done.
 OVERLAP: Final = 1
 # Probabilities in this band around 0.5 are called uncertain in the reason.
-_UNCERTAIN_BAND: Final = 0.3
+_UNCERTAIN_BAND: Final = 0.2
 _BLIND_REASON: Final = "random check"
 
 
