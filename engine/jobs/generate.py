@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from data.arrow import contract_checks_table, questions_from, variants_table
 from data.errors import JobError
@@ -34,6 +34,7 @@ from engine.generate import (
 )
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
+from engine.jobs.settings import parsed_settings
 from engine.prompts import PROMPT_VERSION
 
 REQUEST_SCHEMA: Final = pa.schema(
@@ -126,7 +127,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         JobCancelledError: a person stopped it; the replies so far stay for a resume.
     """
     spec = folder.spec()
-    settings = parsed_settings(spec.settings)
+    settings = parsed_settings("generate", GenerateSettings, spec.settings)
     questions = list(questions_from(folder.read_input("questions")))
     if not questions:
         raise JobError("generate: the run has no questions; import some, or widen the filter")
@@ -157,16 +158,6 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     )
     _write(folder, generated)
     return yields_as_json(generated.yields)
-
-
-def parsed_settings(settings: Mapping[str, object]) -> GenerateSettings:
-    """Raises JobError that names the setting."""
-    try:
-        return GenerateSettings.model_validate(settings)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "settings"
-        raise JobError(f"generate: setting {where}: {first['msg']}; correct it and start the run again") from exc
 
 
 def requests_table(requests: Iterable[GenerationRequest]) -> pa.Table:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from data.arrow import questions_from, variants_from
 from data.errors import JobError
 from data.records import Answers
 from engine.jobs.folder import RunFolder, write_json
 from engine.jobs.report import Reporter
+from engine.jobs.settings import parsed_settings
 from engine.verify import Pair
 
 LABEL_SCHEMA: Final = pa.schema(
@@ -54,7 +55,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     from engine.embeddings import Encoder
 
     spec = folder.spec()
-    settings = _parsed(spec.settings)
+    settings = parsed_settings("train-verifier", TrainVerifierSettings, spec.settings)
     labels = folder.read_input("labels").select(LABEL_SCHEMA.names).to_pylist()
     pairs = _pairs(folder, [row["variant_id"] for row in labels])
     if settings.encoder is None:
@@ -89,13 +90,3 @@ def _pairs(folder: RunFolder, variant_ids: list[str]) -> list[Pair]:
             )
         pairs.append((question, variant))
     return pairs
-
-
-def _parsed(settings: Mapping[str, object]) -> TrainVerifierSettings:
-    """Raises JobError that names the setting."""
-    try:
-        return TrainVerifierSettings.model_validate(settings)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "settings"
-        raise JobError(f"train-verifier: setting {where}: {first['msg']}; correct it and start the run again") from exc

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from data.arrow import (
     QUESTION_SCHEMA,
@@ -33,6 +33,7 @@ from engine.embedded import EMBEDDED_ENCODER, embedded_folder, model_folder
 from engine.executors.local import LocalExecutor
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
+from engine.jobs.settings import parsed_settings
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import LanguageModelVerifier, Pair, Verifier, language_verifier_version
 
@@ -87,7 +88,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         ModelError: the verifier's model is missing, unsafe or cannot be loaded.
         JobCancelledError: a person stopped it; the verdicts so far stay for a resume.
     """
-    settings = _parsed(folder.spec().settings)
+    settings = parsed_settings("verify", VerifySettings, folder.spec().settings)
     pairs = pair_up(questions_from(folder.read_input("questions")), variants_from(folder.read_input("variants")))
     if not pairs:
         raise JobError("verify: the run has no variants; generate or import some, or widen the filter")
@@ -182,13 +183,3 @@ def _known_checks(folder: RunFolder) -> dict[VariantId, list[ContractCheck]]:
         for check in contract_checks_from(folder.read_input("contract_checks")):
             known.setdefault(check.variant_id, []).append(check)
     return known
-
-
-def _parsed(settings: Mapping[str, object]) -> VerifySettings:
-    """Raises JobError that names the setting."""
-    try:
-        return VerifySettings.model_validate(settings)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "settings"
-        raise JobError(f"verify: setting {where}: {first['msg']}; correct it and start the run again") from exc

@@ -3,19 +3,17 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from data.ids import question_id
-from data.records import VARIANT_TYPE_KEYS, Question
+from data.records import VARIANT_TYPE_KEYS
+from data.samples import sample_questions
 from engine.backends import BACKENDS, backend_class
 from engine.backends.protocol import GenerationRequest, GeneratorBackend, Sampling
 from engine.candidate import candidate_from_reply
 from engine.generate import generation_requests
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "questions.jsonl"
 SAMPLING = Sampling(max_new_tokens=12)
 FAILURES = {"", "unsupported", "error", "truncated"}
 
@@ -71,25 +69,9 @@ def opened(request: pytest.FixtureRequest) -> Opened:
     return OPENERS[request.param](request)
 
 
-@pytest.fixture(scope="module")
-def questions() -> list[Question]:
-    rows = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
-    return [
-        Question(
-            question_id(row["context"], row["options"], row["answer"]),
-            row["context"],
-            tuple(row["options"]),
-            row["answer"],
-            "sample",
-            row["key"],
-        )
-        for row in rows
-    ]
-
-
 @pytest.fixture
-def requests(questions: list[Question]) -> list[GenerationRequest]:
-    return list(generation_requests(questions[:1], VARIANT_TYPE_KEYS, per_question=1, seed=5))
+def requests() -> list[GenerationRequest]:
+    return list(generation_requests(sample_questions()[:1], VARIANT_TYPE_KEYS, per_question=1, seed=5))
 
 
 def test_every_backend_of_the_table_stands_in_this_suite() -> None:
@@ -155,8 +137,10 @@ def test_hostile_item_text_is_only_text(opened: Opened, requests: list[Generatio
     assert not any("PWNED" in reply.text for reply in replies if opened.backend.name != "rules")
 
 
-def test_what_rules_write_parses(questions: list[Question]) -> None:
-    asked = list(generation_requests(questions[:6], ["ordering", "reverse", "critical"], per_question=1, seed=5))
+def test_what_rules_write_parses() -> None:
+    asked = list(
+        generation_requests(sample_questions()[:6], ["ordering", "reverse", "critical"], per_question=1, seed=5)
+    )
 
     replies = [r for r in backend_class("rules").open({}).generate(asked, SAMPLING) if not r.failure]
 

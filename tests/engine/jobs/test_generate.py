@@ -14,8 +14,9 @@ from data.errors import JobCancelledError, JobError
 from data.records import VARIANT_TYPE_KEYS
 from engine.generate import generation_requests
 from engine.jobs.folder import RunFolder
-from engine.jobs.generate import parsed_settings, requests_from, requests_table, run
+from engine.jobs.generate import GenerateSettings, requests_from, requests_table, run
 from engine.jobs.report import Reporter
+from engine.jobs.settings import parsed_settings
 
 ROOT = Path(__file__).parents[3]
 RULES = {"backend": "rules", "types": list(VARIANT_TYPE_KEYS), "per_question": 1}
@@ -131,7 +132,7 @@ def test_another_seed_makes_other_variants(tmp_path, sample_questions):
 )
 def test_a_setting_that_does_not_fit_is_named(settings, says):
     with pytest.raises(JobError, match=says):
-        parsed_settings(settings)
+        parsed_settings("generate", GenerateSettings, settings)
 
 
 def test_a_run_without_questions_says_so(tmp_path):
