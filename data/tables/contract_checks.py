@@ -40,14 +40,3 @@ class ContractCheckTable:
             asked.parameters,
             CONTRACT_CHECK_SCHEMA,
         )
-
-    def passing_ids(self, ids: Sequence[VariantId] | None = None) -> set[VariantId]:
-        """Variants that were checked and whose required checks all hold."""
-        asked = where(
-            ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
-            always=("passes",),
-        )
-        rows = self._connection.execute(
-            f"SELECT variant_id FROM contract_outcome {asked.clause}", asked.parameters
-        ).fetchall()
-        return {VariantId(row[0]) for row in rows}

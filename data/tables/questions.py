@@ -150,15 +150,6 @@ class QuestionTable:
         ).fetchall()
         return [tuple(QuestionId(one) for one in ids) for (ids,) in groups]
 
-    def cluster_ids(self, ids: Iterable[QuestionId]) -> dict[QuestionId, str]:
-        """Of those that exist."""
-        return dict(
-            self._connection.execute(
-                "SELECT question_id, cluster_id FROM question WHERE question_id IN (SELECT unnest($ids::TEXT[]))",
-                {"ids": list(ids)},
-            ).fetchall()
-        )
-
     def _stored(self, batch: Sequence[Question]) -> list["_Stored"]:
         """Rows that share an id or a source key with the batch."""
         rows = self._connection.execute(

@@ -121,14 +121,6 @@ class VariantTable:
         ).fetchall()
         return int(count)
 
-    def count_by_type(self) -> dict[VariantTypeKey, int]:
-        """Types that have none are absent."""
-        return dict(
-            self._connection.execute(
-                "SELECT variant_type, count(*) FROM variant GROUP BY variant_type ORDER BY variant_type"
-            ).fetchall()
-        )
-
     def accepted(self) -> list[Variant]:
         """What the team accepted, ordered by type and id."""
         rows = fetch_table(

@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from data import processes
+from data.ids import question_id
+from data.records import Question
 from data.store import Store
+from data.tables.questions import QuestionTable
 from ui import reference
 from ui.desk_file import RunningDesk, write_desk_file
 from ui.usecases.context import Desk
+from ui.wiring import close_desk
 
 Sagedesk = Callable[..., Any]
 
@@ -51,6 +55,25 @@ def test_a_dry_run_of_an_import_shows_the_mapping_and_keeps_nothing(sagedesk: Sa
     assert source["mapping"]["context"] == "frage"
     assert source["questions"][0]["answer_index"] == 0
     assert kept.json["total"] == 0
+
+
+def test_questions_that_are_there_twice_are_listed_in_groups(sagedesk: Sagedesk, desk: Desk) -> None:
+    options = ("a", "b")
+    twice = [
+        Question(question_id(context, options, 0), context, options, 0, "quiz", key, subject)
+        for context, key, subject in (("Why so?", "1", "law"), ("why  SO?", "2", "ethics"), ("How?", "3", "law"))
+    ]
+    with desk.store.write() as connection:
+        QuestionTable(connection).upsert(twice, now=desk.now())
+    close_desk(desk)
+
+    listed = sagedesk("question", "duplicates")
+    answer = sagedesk("question", "duplicates", "--json").json
+
+    assert isinstance(answer, dict)
+    assert answer["total"] == 1
+    assert {one["subject"] for one in answer["groups"][0]} == {"law", "ethics"}
+    assert listed.out.count(" quiz ") == 2
 
 
 def test_an_estimate_of_a_generation_starts_nothing(sagedesk: Sagedesk, stocked: None) -> None:

@@ -166,6 +166,27 @@ def refusals(
 
 
 @app.command()
+def duplicates(as_json: AsJson = False) -> None:
+    """List questions that are the same but for case, space, spelling form or the order of their options."""
+    with open_line(read_settings()) as line:
+        found = line.call(questions.duplicate_questions)
+    if as_json:
+        emit_json(found)
+        return
+    emit_table(
+        ("group", "question", "benchmark", "key", "subject", "context"),
+        [
+            (number, it.question_id, it.benchmark, it.source_key, it.subject, it.context)
+            for number, group in enumerate(found.groups, start=1)
+            for it in group
+        ],
+        empty="no question is there twice",
+    )
+    if found.total > len(found.groups):
+        talk(f"the first {len(found.groups)} of {found.total} groups")
+
+
+@app.command()
 def sample(as_json: AsJson = False) -> None:
     """Load the sample project: questions, variants, a first verifier and its verdicts; takes about a minute."""
     with open_line(read_settings()) as line:

@@ -60,6 +60,14 @@ class QuestionPage:
 
 
 @dataclass(frozen=True, slots=True)
+class DuplicateReport:
+    """Questions that are one question to a split, together; at most MAX_ROWS groups, `total` counts all."""
+
+    groups: tuple[tuple[Question, ...], ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Label:
     """What a person says of a variant now. `synced_at` is None until Label Studio has it."""
 
@@ -111,6 +119,15 @@ def search_questions(
         page = table.page(search=search, benchmark=benchmark, offset=offset, limit=limit)
         benchmarks = tuple(Benchmark(name, questions) for name, questions in table.benchmarks())
     return QuestionPage(page.items, page.total, offset, benchmarks)
+
+
+def duplicate_questions(desk: Desk, actor: Actor) -> DuplicateReport:
+    """Current questions that are the same but for case, space, normal form or option order, most copies first."""
+    with desk.store.read() as connection:
+        table = QuestionTable(connection)
+        groups = table.duplicate_groups()
+        known = table.by_ids([one for group in groups[:MAX_ROWS] for one in group])
+    return DuplicateReport(tuple(tuple(known[one] for one in group) for group in groups[:MAX_ROWS]), len(groups))
 
 
 def show_question(desk: Desk, actor: Actor, *, question_id: QuestionId) -> QuestionDetail:

@@ -32,6 +32,7 @@ USE_CASES: Final[Mapping[str, str]] = {
     "model.promote": "ui.usecases.models:promote_verifier",
     "model.train": "ui.usecases.models:train_verifier",
     "overview": "ui.usecases.overview:overview",
+    "question.duplicates": "ui.usecases.questions:duplicate_questions",
     "question.list": "ui.usecases.questions:search_questions",
     "question.show": "ui.usecases.questions:show_question",
     "queue.status": "ui.usecases.review:queue_status",
