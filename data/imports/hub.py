@@ -1,4 +1,4 @@
-"""Rows of a Hugging Face data set, by id or by a folder that `datasets` can read: `hf:ID[:SPLIT]`."""
+"""Rows of a Hugging Face data set, by id or by a folder that `datasets` can read: `hf:ID[#CONFIG][:SPLIT]`."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,16 +14,20 @@ def hub_rows(location: str) -> Iterator[RawItem]:
     """Rows of one split in order; without a split, the first of validation, test, train that there is.
 
     Raises:
-        InputError: the data set cannot be loaded, or has no such split.
+        InputError: the data set cannot be loaded, or has no such split; or `datasets` is not installed.
     """
-    from datasets import load_dataset
-
-    name, _, split = location.removeprefix(HUB_PREFIX).partition(":")
     try:
-        dataset = load_dataset(name)
+        from datasets import load_dataset
+    except ImportError as exc:
+        raise InputError(f"{location}: {exc.name} is not installed; install sagedesk[ml]") from exc
+    named, _, split = location.removeprefix(HUB_PREFIX).partition(":")
+    name, _, config = named.partition("#")
+    try:
+        dataset = load_dataset(name, config or None)
     except Exception as exc:  # datasets raises its own, the hub's, and plain OSError and ValueError alike
         reason = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
-        raise InputError(f"{location}: cannot be loaded: {reason}; check the id, the network and its access") from exc
+        todo = "name one as in hf:ID#CONFIG" if "onfig" in reason else "check the id, the network and its access"
+        raise InputError(f"{location}: cannot be loaded: {reason}; {todo}") from exc
     chosen = split or next((known for known in _SPLITS if known in dataset), next(iter(dataset)))
     if chosen not in dataset:
         raise InputError(f"{location}: has no split {chosen!r}; it has {', '.join(dataset)}")

@@ -1,6 +1,7 @@
 """The formats by name, which one a file is, and the one way to read any of them."""
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -129,7 +130,7 @@ def mapping_of(source: Source, mapping: Mapping[str, object] | None) -> ColumnMa
 def benchmark_name(location: str) -> str:
     """The default name: that of the file, folder or data set."""
     if location.startswith(HUB_PREFIX):
-        return location.removeprefix(HUB_PREFIX).strip("/").split("/")[-1].split(":")[0] or "hub"
+        return re.split("[:#]", location.removeprefix(HUB_PREFIX).strip("/").split("/")[-1])[0] or "hub"
     path = Path(location).absolute()
     return (path.name if path.is_dir() else path.stem) or "import"
 

@@ -279,10 +279,26 @@ def test_a_data_set_that_datasets_can_read_is_imported_by_hf(tmp_path: Path) -> 
         inspect(f"hf:{tmp_path / 'set'}:gold")
 
 
+def test_a_config_of_a_data_set_is_named_after_its_id(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("easy", "hard"):
+        (folder / f"{name}.jsonl").write_text(json.dumps({"question": name, "choices": ["a", "b"], "answer": 1}) + "\n")
+    configs = "".join(f"- config_name: {name}\n  data_files: {name}.jsonl\n" for name in ("easy", "hard"))
+    (folder / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+
+    [source] = inspect(f"hf:{folder}#hard")
+
+    assert [item.question.context for item in parsed(imported(source))] == ["hard"]
+    with pytest.raises(InputError, match="name one as in hf:ID#CONFIG"):
+        inspect(f"hf:{folder}")
+
+
 def test_the_default_benchmark_name_is_that_of_the_file_folder_or_data_set(tmp_path: Path) -> None:
     assert benchmark_name(str(tmp_path / "arc.jsonl")) == "arc"
     assert benchmark_name(str(tmp_path)) == tmp_path.name
     assert benchmark_name("hf:somebody/swag:test") == "swag"
+    assert benchmark_name("hf:somebody/swag#easy:test") == "swag"
 
 
 def test_a_file_without_rows_is_detected_as_generic() -> None:

@@ -20,7 +20,9 @@ app = typer.Typer(help="Questions: imported benchmark items.", no_args_is_help=T
 
 @app.command("import")
 def import_(
-    location: Annotated[str, typer.Argument(metavar="FILE|DIR|hf:ID", help="JSONL, JSON, CSV, TSV or Parquet.")],
+    location: Annotated[
+        str, typer.Argument(metavar="FILE|DIR|hf:ID", help="JSONL, JSON, CSV, TSV or Parquet; hf:ID[#CONFIG][:SPLIT].")
+    ],
     format_name: Annotated[
         str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; recognised if left out.")
     ] = None,
