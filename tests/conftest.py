@@ -30,6 +30,14 @@ CHAT_TEMPLATE = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tiny models need torch, which takes seconds to load: what uses them counts as a test with a model."""
+    for item in items:
+        if isinstance(item, pytest.Function) and {"tiny_model_folder", "tiny_encoder_folder"} & {*item.fixturenames}:
+            item.add_marker(pytest.mark.model)
+
+
 @pytest.fixture(scope="session")
 def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A causal language model with random weights, made in half a second: it knows nothing, and must not matter."""

@@ -62,9 +62,12 @@ OPENERS: dict[str, Callable[[pytest.FixtureRequest], Opened]] = {
     "openai": openai,
     "vllm": vllm,
 }
+WITH_MODEL = ("transformers", "vllm")
 
 
-@pytest.fixture(params=sorted(OPENERS))
+@pytest.fixture(
+    params=[pytest.param(it, marks=pytest.mark.model if it in WITH_MODEL else ()) for it in sorted(OPENERS)]
+)
 def opened(request: pytest.FixtureRequest) -> Opened:
     return OPENERS[request.param](request)
 

@@ -104,6 +104,7 @@ def test_a_cache_that_cannot_be_made_is_one_line(tiny, tmp_path):
         fetch(tiny, tmp_path / "cache", report=lambda line: None)
 
 
+@pytest.mark.model
 def test_a_file_that_is_no_gguf_is_refused_when_converted(tmp_path):
     pytest.importorskip("torch", reason="needs sagedesk[ml]")
     from engine.embedded import convert_gguf

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from datasets import load_dataset
 from playwright.sync_api import Browser, Page, expect
 
 from data.records import VariantId
@@ -132,6 +131,8 @@ def test_the_loop_runs_from_rows_to_a_release_that_datasets_loads(
     released = desk.command("release", "create", "journey-1")
     desk.command("release", "verify", "journey-1")
     desk.stop()
+    from datasets import load_dataset  # seconds, also for those who leave this test out
+
     loaded = load_dataset(released["release"]["folder"], cache_dir=str(tmp_path / "datasets"))
     assert [row["variant_id"] for row in loaded["test"]] == [first]
     with (

@@ -56,6 +56,8 @@ if not part.exists():
         if stop:
             finish("cancelled", "cancelled by a person")
             sys.exit(3)
+        if (folder / "go on").exists():
+            break
 event(kind="progress", done=2, total=2, message="second half")
 if "fail" in settings:
     finish("failed", settings["fail"])
@@ -120,6 +122,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def submit(supervisor: Supervisor, kind: str = "verify", **settings: object) -> Run:
     inputs = {"variants": pa.table({"a": [1]})}
     return supervisor.submit(Submission(kind, settings, inputs, seed=7, afterwards={"then": "x"}), submitted_by="lea")
+
+
+def go_on(run: Run) -> None:
+    """Let a job that waits for its `seconds` go on at once."""
+    (Path(run.folder) / "go on").touch()
 
 
 def until(claim: Callable[[], bool], timeout_s: float = 15.0) -> None:
@@ -209,10 +216,16 @@ def test_progress_is_seen_while_the_job_runs(bench: Bench) -> None:
     supervisor = bench.supervisor()
     seen: list[tuple[int, int | None, str]] = []
 
-    run = submit(supervisor, seconds=0.4)
-    supervisor.wait(run.run_id, on_progress=lambda now: seen.append((now.done, now.total, now.message)))
+    def note(now: Run) -> None:
+        seen.append((now.done, now.total, now.message))
+        if now.message == "first half":
+            go_on(now)
+
+    run = submit(supervisor, seconds=60)
+    supervisor.wait(run.run_id, on_progress=note)
 
     assert (0, 2, "first half") in seen
+    assert seen[-1][0] == 2
 
 
 def test_a_job_that_fails_says_why_in_its_run(bench: Bench) -> None:
@@ -324,13 +337,14 @@ def test_a_job_that_leaves_without_a_result_is_lost(bench: Bench) -> None:
 def test_the_next_desk_adopts_a_living_job(bench: Bench) -> None:
     first = bench.supervisor()
     first.start()
-    run = submit(first, seconds=0.4)
+    run = submit(first, seconds=60)
     until(lambda: first.get(run.run_id).pid is not None and (Path(run.folder) / "outputs" / "part").exists())
     first.stop()
 
     second = bench.supervisor()
     second.reconcile()
     adopted = second.get(run.run_id)
+    go_on(run)
     ended = second.wait(run.run_id)
 
     assert (adopted.state, adopted.total) == ("running", 2)
@@ -397,10 +411,11 @@ def test_no_second_process_starts_in_a_folder_in_which_one_still_works(bench: Be
 
 def test_only_as_many_jobs_run_as_there_is_room_for(bench: Bench) -> None:
     supervisor = bench.supervisor(max_running=1)
-    first = submit(supervisor, seconds=0.2)
+    first = submit(supervisor, seconds=60)
     second = submit(supervisor)
 
     assert second.state == "queued"
+    go_on(first)
     assert supervisor.wait(second.run_id).state == "done"
     assert supervisor.get(first.run_id).state == "done"
 

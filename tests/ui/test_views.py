@@ -21,6 +21,12 @@ HOSTILE = (
 QueueVariants = Callable[..., list[VariantId]]
 
 
+@pytest.fixture(autouse=True)
+def _no_search_for_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit reads the metadata of every installed package for each page of `AppTest`: half of a test's time."""
+    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+
+
 def page(name: str, desk: Desk, actor: Actor, **query: str) -> AppTest:
     """One view, run once."""
 

@@ -37,6 +37,7 @@ def test_a_setting_that_does_not_fit_is_named(settings, says):
         VllmBackend.open(settings)
 
 
+@pytest.mark.model  # the backend loads torch before it looks for vLLM
 def test_where_vllm_is_missing_the_way_to_a_worker_is_told():
     if find_spec("vllm") is not None:
         pytest.skip("vLLM is installed here")

@@ -68,6 +68,7 @@ def test_a_run_leaves_variants_checks_and_yields(tmp_path, sample_questions):
     assert json.loads(json.dumps(counts)) == counts
 
 
+@pytest.mark.server
 def test_a_real_process_is_cancelled_killed_and_resumed_without_repeating_work(tmp_path, sample_questions):
     many = sample_questions[:30]
     settings = {**RULES, "types": ["ordering", "reverse", "critical"], "batch_rows": 1}

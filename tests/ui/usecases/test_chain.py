@@ -47,6 +47,7 @@ def verifier(desk: Desk, tmp_path: Path) -> FeatureVerifier:
     return made
 
 
+@pytest.mark.server
 @pytest.mark.usefixtures("stocked")
 def test_generated_variants_are_verified_and_queued_and_blind_ones_show_no_verdict(
     desk: Desk, verifier: FeatureVerifier
@@ -76,6 +77,7 @@ def test_generated_variants_are_verified_and_queued_and_blind_ones_show_no_verdi
     assert "followed_by" not in again.result
 
 
+@pytest.mark.server
 @pytest.mark.usefixtures("stocked")
 def test_without_a_verifier_what_was_generated_stays_and_says_what_to_do(desk: Desk) -> None:
     made = generation.start_generation(desk, OPERATOR, backend="rules", types=["reverse"])
@@ -106,6 +108,7 @@ def sample(desk: Desk) -> list[VariantId]:
     return chosen
 
 
+@pytest.mark.server
 @pytest.mark.usefixtures("verifier")
 def test_what_the_verifier_learnt_from_is_judged_only_when_named_and_never_queued(
     desk: Desk, sample: list[VariantId]
@@ -151,9 +154,11 @@ def test_a_verification_of_nothing_says_what_is_wrong(
 
 
 def test_a_language_model_is_asked_again_only_for_what_it_has_not_judged_in_this_way(
-    desk: Desk, sample: list[VariantId], tiny_model_folder: Path
+    desk: Desk, sample: list[VariantId], tmp_path: Path
 ) -> None:
-    version = language_verifier_version(tiny_model_folder)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    version = language_verifier_version(tmp_path / "model")
     verdict = Verdict(sample[0], "valid", 0.5, True, version, "ira", None, desk.now())
     with desk.store.write() as connection:
         VerdictTable(connection).upsert([verdict])
@@ -161,7 +166,7 @@ def test_a_language_model_is_asked_again_only_for_what_it_has_not_judged_in_this
     with desk.store.read() as connection:
         asked = {
             method: verification.to_verify(
-                connection, desk.settings, verifier=method, scope="unverified", model=str(tiny_model_folder)
+                connection, desk.settings, verifier=method, scope="unverified", model=str(tmp_path / "model")
             )
             for method in ("ira", "era_packed")
         }
