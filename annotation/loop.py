@@ -33,10 +33,6 @@ class SyncLoop:
         self._sync.hint()
         self._thread.join(timeout_s)
 
-    def wake(self) -> None:
-        """Run soon."""
-        self._sync.hint()
-
     def _loop(self) -> None:
         failures = 0
         while not self._is_stopped.is_set():

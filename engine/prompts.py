@@ -54,11 +54,6 @@ def neutralised(text: str) -> str:
     return _SPECIAL.sub(lambda found: found.group(0)[0] + _ZERO_WIDTH_BREAK + found.group(0)[1:], text)
 
 
-def has_special_tokens(text: str) -> bool:
-    """Whether `neutralised` would change `text`; such an item is worth a flag."""
-    return _SPECIAL.search(text) is not None
-
-
 def item_block(question: Question) -> str:
     """The question as delimited, neutralised JSON; raises nothing, whatever the text holds."""
     item = {

@@ -283,7 +283,7 @@ def test_ten_thousand_hints_in_a_burst_are_one_more_run(bench: Bench) -> None:
     eventually(lambda: runs() == 1 and sync.health().last_delta_at is not None)
 
     for _ in range(10_000):
-        loop.wake()
+        sync.hint()
     eventually(lambda: runs() >= 2)
     time.sleep(0.3)
     loop.stop()
