@@ -5,6 +5,8 @@ inputs/*.parquet
 events.jsonl    progress, metrics and messages, one JSON object a line, appended and flushed as they happen
 log.txt         the job's stdout, stderr and logging
 outputs/        what the job made; part files may stand there before the end
+models/         in an exported run: copies of the model folders that the settings name, and index.json, which maps
+                each of those references to its copy's name
 result.json     written last, by rename: its presence says that the job ended by itself
 """
 
@@ -15,12 +17,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data.errors import JobError
+
+MODEL_INDEX: Final = "index.json"
 
 ResultState = Literal["done", "failed", "cancelled"]
 
@@ -53,6 +57,7 @@ class RunFolder:
         self.path = path
         self.inputs = path / "inputs"
         self.outputs = path / "outputs"
+        self.models = path / "models"
         self.events = path / "events.jsonl"
         self.log = path / "log.txt"
 
@@ -95,6 +100,28 @@ class RunFolder:
             return RunSpec(**json.loads((self.path / "run.json").read_text("utf-8")))
         except (OSError, ValueError, TypeError) as exc:
             raise JobError(f"{self.path} is not a run folder: {exc}") from exc
+
+    def model(self, reference: str) -> Path:
+        """The folder of the model that a setting names: its copy in an exported run, else the reference itself.
+
+        Nothing is said of what is in it; `engine.model_safety` and the registry do that.
+
+        Raises:
+            JobError: `models/index.json` is damaged, or names a copy that is not there.
+        """
+        index = self.models / MODEL_INDEX
+        try:
+            name = json.loads(index.read_text("utf-8")).get(reference)
+        except FileNotFoundError:
+            return Path(reference)
+        except (OSError, ValueError, AttributeError) as exc:
+            raise JobError(f"{index} is damaged ({exc}); export the run again") from exc
+        if name is None:
+            return Path(reference)
+        copy = self.models / str(name)
+        if copy.parent != self.models or copy.name == ".." or not copy.is_dir():
+            raise JobError(f"{index} names a copy {str(name)!r} of {reference} that is not there; export the run again")
+        return copy
 
     def read_input(self, name: str) -> pa.Table:
         return pq.read_table(self.inputs / f"{name}.parquet")
