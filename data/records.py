@@ -24,6 +24,10 @@ VARIANT_OUTCOMES: Final[tuple[VariantOutcome, ...]] = get_args(VariantOutcome)
 Role = Literal["annotator", "lead"]
 RunState = Literal["queued", "running", "done", "failed", "cancelled", "lost"]
 RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
+Part = Literal["train", "validation", "calibration", "gate"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+"""Where a question cluster stands for good: only `train` is learnt from, `gate` is kept for judging verifiers."""
+LabelSource = Literal["sample", "annotations", "adjudication"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,23 @@ class Decision:
     annotation_ids: tuple[AnnotationId, ...]
     decided_by: str
     decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLabel:
+    """What a trained verifier is told of a variant, or is held to: the answers of its decision, or the sample's.
+
+    `group` is the cluster of its question, which stands in one `part` only. `is_blind`: no verdict was in sight of
+    anyone whose answer it rests on.
+    """
+
+    variant_id: VariantId
+    answers: Answers
+    group: str
+    part: Part
+    source: LabelSource
+    is_blind: bool
+    labelled_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,28 +5,32 @@ variants wait for people, who then see verdicts of a verifier that does not know
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from data.ids import cluster_id, row_seed
-from data.records import Answers, Question, VariantId
-from data.samples import LabelledVariant, sample_questions, sample_variants
-from engine.jobs.train_verifier import LABEL_SCHEMA
+from data.records import Question, TrainingLabel, VariantId
+from data.samples import CREATED_AT, LabelledVariant, sample_questions, sample_variants
+
+LABEL_SCHEMA: Final = pa.schema(
+    [
+        ("variant_id", pa.string()),
+        ("tc", pa.bool_()),
+        ("lc", pa.bool_()),
+        ("au", pa.bool_()),
+        ("group", pa.string()),
+        ("part", pa.string()),
+        ("source", pa.string()),
+        ("is_blind", pa.bool_()),
+        ("labelled_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""One row a `TrainingLabel`: rows of one `group` are in one `part`, which jobs read and never draw anew."""
 
 SAMPLE_SPLIT_SEED: Final = 1
 HELD_OUT_SHARE: Final = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One labelled variant; `group` is its question's cluster."""
-
-    variant_id: VariantId
-    answers: Answers
-    group: str
 
 
 class SampleSplit(NamedTuple):
@@ -52,9 +56,21 @@ def learnt_from_sample() -> frozenset[VariantId]:
     return frozenset(it.variant.variant_id for it in sample_split().learnt)
 
 
-def examples_of(labelled: Sequence[LabelledVariant], questions: Iterable[Question]) -> list[Example]:
+def sample_labels(labelled: Sequence[LabelledVariant], questions: Iterable[Question]) -> list[TrainingLabel]:
+    """Our own answers, in order: not blind, for we had made the defects, and only ever learnt from."""
     groups = {question.question_id: group_of(question) for question in questions}
-    return [Example(it.variant.variant_id, it.answers, groups[it.variant.question_id]) for it in labelled]
+    return [
+        TrainingLabel(
+            variant_id=it.variant.variant_id,
+            answers=it.answers,
+            group=groups[it.variant.question_id],
+            part="train",
+            source="sample",
+            is_blind=False,
+            labelled_at=CREATED_AT,
+        )
+        for it in labelled
+    ]
 
 
 def group_of(question: Question) -> str:
@@ -68,16 +84,20 @@ def held_out_groups(groups: Iterable[str], *, share: float, seed: int) -> frozen
     return frozenset(distinct[: round(share * len(distinct))])
 
 
-def labels_table(examples: Sequence[Example]) -> pa.Table:
-    """LABEL_SCHEMA, one row an example, in order."""
+def labels_table(labels: Iterable[TrainingLabel]) -> pa.Table:
+    """LABEL_SCHEMA, one row a label, in order."""
     rows = [
         {
-            "variant_id": example.variant_id,
-            "tc": example.answers.tc,
-            "lc": example.answers.lc,
-            "au": example.answers.au,
-            "group": example.group,
+            "variant_id": label.variant_id,
+            "tc": label.answers.tc,
+            "lc": label.answers.lc,
+            "au": label.answers.au,
+            "group": label.group,
+            "part": label.part,
+            "source": label.source,
+            "is_blind": label.is_blind,
+            "labelled_at": label.labelled_at,
         }
-        for example in examples
+        for label in labels
     ]
     return pa.Table.from_pylist(rows, schema=LABEL_SCHEMA)

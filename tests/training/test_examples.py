@@ -1,10 +1,13 @@
 """Which labels a verifier learns from: split by question, once and for all."""
 
-from data.ids import cluster_id
-from data.records import Answers, VariantId
-from data.samples import sample_questions, sample_variants
-from training.examples import Example, examples_of, held_out_groups, labels_table, sample_split
+from datetime import UTC, datetime
 
+from data.ids import cluster_id
+from data.records import Answers, TrainingLabel, VariantId
+from data.samples import CREATED_AT, sample_questions, sample_variants
+from training.examples import LABEL_SCHEMA, held_out_groups, labels_table, sample_labels, sample_split
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 QUESTIONS = {question.question_id: question for question in sample_questions()}
 
 
@@ -38,14 +41,30 @@ def test_the_split_depends_on_content_and_seed_and_not_on_order() -> None:
 
 
 def test_labels_keep_what_was_not_answered() -> None:
-    table = labels_table([Example(VariantId("v_1"), Answers(True, None, False), "c_1")])
+    label = TrainingLabel(
+        VariantId("v_1"), Answers(True, None, False), "c_1", "gate", "annotations", is_blind=True, labelled_at=NOW
+    )
 
-    assert table.to_pylist() == [{"variant_id": "v_1", "tc": True, "lc": None, "au": False, "group": "c_1"}]
+    table = labels_table([label])
+
+    assert table.schema == LABEL_SCHEMA
+    assert table.to_pylist() == [
+        {"variant_id": "v_1", "tc": True, "lc": None, "au": False, "group": "c_1"}
+        | {"part": "gate", "source": "annotations", "is_blind": True, "labelled_at": NOW}
+    ]
 
 
-def test_examples_carry_the_cluster_of_their_question() -> None:
+def test_the_samples_labels_are_learnt_from_and_never_called_blind() -> None:
     labelled = sample_variants()[:3]
 
-    for item, example in zip(labelled, examples_of(labelled, QUESTIONS.values()), strict=True):
+    for item, label in zip(labelled, sample_labels(labelled, QUESTIONS.values()), strict=True):
         question = QUESTIONS[item.variant.question_id]
-        assert example == Example(item.variant.variant_id, item.answers, cluster_id(question.context, question.options))
+        assert label == TrainingLabel(
+            item.variant.variant_id,
+            item.answers,
+            cluster_id(question.context, question.options),
+            "train",
+            "sample",
+            is_blind=False,
+            labelled_at=CREATED_AT,
+        )

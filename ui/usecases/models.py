@@ -16,7 +16,7 @@ from data.store import Connection
 from data.tables import models as model_rows
 from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EMBEDDED_MODELS, embedded_folder, fetch
 from engine.jobs.folder import RunFolder
-from training.examples import examples_of, labels_table, sample_split
+from training.examples import labels_table, sample_labels, sample_split
 from training.registry import ModelRole, RegisteredModel, aliased, all_models, promote, register, set_alias
 from ui.settings import Settings
 from ui.submission import Submission
@@ -123,7 +123,7 @@ def training_inputs() -> Mapping[str, pa.Table]:
     return {
         "questions": questions_table(questions),
         "variants": variants_table(it.variant for it in labelled),
-        "labels": labels_table(examples_of(labelled, questions)),
+        "labels": labels_table(sample_labels(labelled, questions)),
     }
 
 
