@@ -14,7 +14,7 @@ KINDS: Final[Mapping[str, str]] = {
     "import": "engine.jobs.import_questions:run",
     "generate": "engine.jobs.generate:run",
     "verify": "engine.jobs.verify:run",
-    "train-verifier": "engine.jobs.train_verifier:run",
+    "train-verifier": "training.jobs.train_verifier:run",
 }
 
 

@@ -10,8 +10,8 @@ from data.arrow import questions_table, variants_table
 from engine.baseline import FeatureVerifier
 from engine.jobs.__main__ import run_job
 from engine.jobs.folder import RunFolder
-from engine.jobs.train_verifier import LABEL_SCHEMA
 from tests.engine.sample_pairs import sample_rows
+from training.examples import LABEL_SCHEMA
 
 ROWS = sample_rows()
 

@@ -8,9 +8,8 @@ outputs/report.json                 out-of-fold figures, overall and by type; al
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from data.arrow import questions_from, variants_from
@@ -20,17 +19,7 @@ from engine.jobs.folder import RunFolder, write_json
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.verify import Pair
-
-LABEL_SCHEMA: Final = pa.schema(
-    [
-        ("variant_id", pa.string()),
-        ("tc", pa.bool_()),
-        ("lc", pa.bool_()),
-        ("au", pa.bool_()),
-        ("group", pa.string()),
-    ]
-)
-"""`group` is the question's cluster: rows of one group never stand on both sides of a split."""
+from training.examples import LABEL_SCHEMA
 
 
 class TrainVerifierSettings(BaseModel):
