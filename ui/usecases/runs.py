@@ -1,7 +1,9 @@
 """Runs as a person sees them: list, follow, read the log, cancel, resume."""
 
+import math
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +13,7 @@ from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
 from engine.jobs.kinds import KINDS
 from ui.usecases.context import Actor, Desk, audit, require_lead
+from ui.usecases.run_pace import steps_from, time_left_s
 
 MAX_RUNS: Final = 500
 MAX_LOG_BYTES: Final = 200_000
@@ -35,6 +38,28 @@ class RunEvent:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunMetric:
+    """One finite figure that the job reported; what it is and in which unit is the job kind's to say."""
+
+    name: str
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """A run with what a person asks next.
+
+    `time_left_s` is for the stage that it is in, None while unknown or not running. `why` it stopped without being
+    done, or where it is, in one line; empty for a run that waits, works or is done.
+    """
+
+    run: Run
+    time_left_s: float | None
+    why: str
+
+
 def list_runs(
     desk: Desk, actor: Actor, *, kind: str | None = None, state: RunState | None = None, limit: int = 50
 ) -> list[Run]:
@@ -50,6 +75,40 @@ def list_runs(
 def show_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
     """Raises NotFoundError."""
     return desk.supervisor.get(run_id)
+
+
+def run_progress(desk: Desk, actor: Actor, *, run_id: str) -> RunProgress:
+    """Raises NotFoundError."""
+    run = desk.supervisor.get(run_id)
+    if run.state in ("queued", "done"):
+        return RunProgress(run, None, "")
+    if run.state != "running":
+        return RunProgress(run, None, run.message or "it ended without a word; its log may say why")
+    since = None if run.pid_started_at is None else datetime.fromtimestamp(run.pid_started_at - 2, UTC)
+    steps = steps_from(event for _, event in RunFolder(Path(run.folder)).read_events())
+    return RunProgress(run, time_left_s(steps, since=since, now=desk.now()), "")
+
+
+def run_metrics(desk: Desk, actor: Actor, *, run_id: str, since_step: int | None = None) -> list[RunMetric]:
+    """What the job measured after `since_step`, by step, then in the order in which it was first reported.
+
+    A step that was done again after a resume counts as it went the last time; a figure that is not finite is left
+    out, a chart has no place for it (`run_events` tells it). Raises NotFoundError.
+    """
+    run = desk.supervisor.get(run_id)
+    found: dict[tuple[str, int], RunMetric] = {}
+    for _, event in RunFolder(Path(run.folder)).read_events():
+        if event["kind"] != "metric":
+            continue
+        name, step, value = str(event["name"]), int(str(event["step"])), float(str(event["value"]))
+        if math.isfinite(value):
+            found[name, step] = RunMetric(name, step, value)
+        else:
+            found.pop((name, step), None)
+    return sorted(
+        (metric for metric in found.values() if since_step is None or metric.step > since_step),
+        key=lambda metric: metric.step,
+    )
 
 
 def run_log(desk: Desk, actor: Actor, *, run_id: str, max_bytes: int = 20_000) -> RunLog:

@@ -43,6 +43,8 @@ USE_CASES: Final[Mapping[str, str]] = {
     "run.cancel": "ui.usecases.runs:cancel_run",
     "run.list": "ui.usecases.runs:list_runs",
     "run.log": "ui.usecases.runs:run_log",
+    "run.metrics": "ui.usecases.runs:run_metrics",
+    "run.progress": "ui.usecases.runs:run_progress",
     "run.resume": "ui.usecases.runs:resume_run",
     "run.show": "ui.usecases.runs:show_run",
     "sample.load": "ui.usecases.samples:load_sample_project",
