@@ -1,0 +1,167 @@
+"""What stands between a verifier's raw probabilities and its verdicts: a monotone map and a threshold for each target.
+
+Kept beside the model as `calibration.json`. Owns how the maps are applied and stored; `training.calibrate` fits them.
+Refuses maps that turn the order of items round, and files that hold anything else than such maps.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.errors import ModelError
+from data.ids import content_hash
+from data.records import VerdictTarget
+
+CALIBRATION_FILE: Final = "calibration.json"
+TARGETS: Final[tuple[VerdictTarget, ...]] = get_args(VerdictTarget)
+DEFAULT_THRESHOLD: Final = 0.5
+"""Where no threshold was fitted, the likelier answer is the label."""
+
+_FORMAT: Final = 1
+_NEAREST: Final = 1e-7
+"""Probabilities are kept this far from 0 and 1 before their log odds are taken."""
+
+Probabilities = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Platt:
+    """A line on the log odds; a temperature T is slope 1/T and offset 0. Source: Platt (1999).
+
+    Raises:
+        ValueError: the slope is negative, or a number is not finite.
+    """
+
+    slope: float
+    offset: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.slope) and math.isfinite(self.offset) and self.slope >= 0):
+            raise ValueError(f"a Platt map needs a finite slope of at least 0 and a finite offset, not {self}")
+
+    def __call__(self, probabilities: Probabilities) -> Probabilities:
+        inside = np.clip(probabilities, _NEAREST, 1 - _NEAREST)
+        scores = self.slope * np.log(inside / (1 - inside)) + self.offset
+        mapped: Probabilities = 1 / (1 + np.exp(-np.clip(scores, -30.0, 30.0)))
+        return mapped
+
+
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """Straight lines between the points (xs, ys), flat outside them. Source: Zadrozny and Elkan (2002).
+
+    Raises:
+        ValueError: no points, xs that do not rise, ys that fall, or numbers outside 0..1.
+    """
+
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        inside = all(0 <= number <= 1 for number in (*self.xs, *self.ys))  # also false for NaN
+        rises = all(a < b for a, b in zip(self.xs, self.xs[1:], strict=False))
+        never_falls = all(a <= b for a, b in zip(self.ys, self.ys[1:], strict=False))
+        if not (self.xs and len(self.xs) == len(self.ys) and inside and rises and never_falls):
+            raise ValueError("an isotonic map needs as many xs as ys in 0..1, xs that rise and ys that never fall")
+
+    def __call__(self, probabilities: Probabilities) -> Probabilities:
+        return np.interp(probabilities, self.xs, self.ys)
+
+
+CalibrationMap = Platt | Isotonic
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Maps and thresholds by target; a target without a map keeps its probabilities, one without a threshold has 0.5.
+
+    The map of `valid` takes the product of the three mapped probabilities, or the model's own probability of validity
+    where it answers nothing else (IRA).
+
+    Raises:
+        ValueError: a threshold outside 0..1.
+    """
+
+    maps: Mapping[VerdictTarget, CalibrationMap] = field(default_factory=dict)
+    thresholds: Mapping[VerdictTarget, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(0 <= threshold <= 1 for threshold in self.thresholds.values()):
+            raise ValueError(f"thresholds are probabilities in 0..1, not {dict(self.thresholds)}")
+        object.__setattr__(self, "maps", MappingProxyType(dict(self.maps)))
+        object.__setattr__(self, "thresholds", MappingProxyType(dict(self.thresholds)))
+
+    def mapped(self, target: VerdictTarget, probabilities: Probabilities) -> Probabilities:
+        """P(the target holds) as people can take it, of the model's probabilities; any shape, order kept."""
+        calibrated = self.maps.get(target)
+        return probabilities if calibrated is None else calibrated(probabilities)
+
+    def probability(self, target: VerdictTarget, raw: float) -> float:
+        """As `mapped`, of one."""
+        return float(self.mapped(target, np.array([raw]))[0])
+
+    def threshold(self, target: VerdictTarget) -> float:
+        """The calibrated probability from which the label is yes."""
+        return self.thresholds.get(target, DEFAULT_THRESHOLD)
+
+    @property
+    def content_hash(self) -> str:
+        """12 hex digits; the same for the same maps and thresholds."""
+        return content_hash(self._as_json())[:12]
+
+    def save(self, folder: Path) -> None:
+        """`calibration.json`, by rename, the same bytes for the same calibration."""
+        temporary = folder / f"{CALIBRATION_FILE}.tmp"
+        temporary.write_text(json.dumps(self._as_json(), indent=1, sort_keys=True), "utf-8")
+        temporary.replace(folder / CALIBRATION_FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Calibration | None":
+        """What `save` wrote; None where the folder holds none.
+
+        Raises:
+            ModelError: the file is damaged or not a calibration.
+        """
+        file = folder / CALIBRATION_FILE
+        try:
+            content = json.loads(file.read_text("utf-8"))
+            if content["format"] != _FORMAT or not {*content["maps"], *content["thresholds"]} <= {*TARGETS}:
+                raise ModelError(f"{file} is of another format than this code reads; train the verifier again")
+            maps = {target: _map_from(part) for target, part in content["maps"].items()}
+            return cls(maps, {target: float(value) for target, value in content["thresholds"].items()})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise ModelError(f"{file} is no calibration ({exc}); train the verifier again") from exc
+
+    def _as_json(self) -> dict[str, object]:
+        return {
+            "format": _FORMAT,
+            "maps": {target: _map_as_json(one) for target, one in self.maps.items()},
+            "thresholds": dict(self.thresholds),
+        }
+
+
+def _map_as_json(calibrated: CalibrationMap) -> dict[str, object]:
+    match calibrated:
+        case Platt(slope, offset):
+            return {"kind": "platt", "slope": slope, "offset": offset}
+        case Isotonic(xs, ys):
+            return {"kind": "isotonic", "xs": list(xs), "ys": list(ys)}
+
+
+def _map_from(part: Mapping[str, Any]) -> CalibrationMap:  # JSON from a file: every reader below checks its own numbers
+    match part["kind"]:
+        case "platt":
+            return Platt(float(part["slope"]), float(part["offset"]))
+        case "isotonic":
+            return Isotonic(tuple(map(float, part["xs"])), tuple(map(float, part["ys"])))
+        case other:
+            raise ValueError(f"unknown map {other!r}")
