@@ -22,12 +22,16 @@ VerdictMethod = Literal["feature", "era_packed", "era_separate", "ira"]
 VariantOutcome = Literal["accepted", "rejected", "undecided"]
 VARIANT_OUTCOMES: Final[tuple[VariantOutcome, ...]] = get_args(VariantOutcome)
 Role = Literal["annotator", "lead"]
-RunState = Literal["queued", "running", "done", "failed", "cancelled", "lost"]
+RunState = Literal["queued", "running", "away", "done", "failed", "cancelled", "lost"]
 RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 Part = Literal["train", "validation", "calibration", "gate"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 """Where a question cluster stands for good: only `train` is learnt from, `gate` is kept for judging verifiers."""
 LabelSource = Literal["sample", "annotations", "adjudication"]
+ModelRole = Literal["verifier", "generator"]
+SignOffAction = Literal["promote", "rollback"]
+ModelRole = Literal["verifier", "generator"]
+MODEL_ROLES: Final[tuple[ModelRole, ...]] = get_args(ModelRole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +225,8 @@ class TrainingLabel:
 class Run:
     """One execution of a job. `settings` and `result` are JSON objects; `folder` is absolute.
 
-    `pid` with `pid_started_at` (seconds since the epoch) names the process; a pid alone does not.
+    `pid` with `pid_started_at` (seconds since the epoch) names the process; a pid alone does not. A run that is `away`
+    was taken to another machine and has no process here.
     """
 
     run_id: RunId
@@ -239,6 +244,42 @@ class Run:
     total: int | None
     message: str
     result: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class SignOff:
+    """A lead's word for the model that is in use from then on: `model_id`, and `previous_id` before it.
+
+    None in their place: no registered model, so the desk's own. `run_id` names the comparison that was looked at and
+    `outcome` what it said; None and empty where there was none.
+    """
+
+    sign_off_id: int
+    role: ModelRole
+    action: SignOffAction
+    model_id: str | None
+    previous_id: str | None
+    run_id: RunId | None
+    outcome: str
+    note: str
+    signed_by: str
+    signed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a training of the role is due: after so many new decisions, or weekly. None: not by that.
+
+    `weekday` counts from 0, Monday; `hour` is that of UTC. `may_start`: a due one starts by itself, else it is proposed.
+    """
+
+    role: ModelRole
+    after_decisions: int | None
+    weekday: int | None
+    hour: int | None
+    may_start: bool
+    updated_by: str
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The model registry: content-addressed folders and the aliases that say which of them is in use.
 
     MODELS/ROLE/MODEL_ID/            the model's files and manifest.json with the hash of each
-    MODELS/ROLE/champion             an alias: a file that holds a model id (also challenger, previous)
+    MODELS/ROLE/aliases.json         which model is champion, challenger, previous
 
-A model comes in whole or not at all. Refuses to hand out a folder whose files are not what its manifest says.
+A model comes in whole or not at all, and the aliases of a role change together or not at all: one rename each.
+Refuses to hand out a folder whose files are not what its manifest says.
 """
 
 import hashlib
@@ -15,14 +16,16 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
-from data.errors import ModelError, NotFoundError
+from data.errors import ConflictError, ModelError, NotFoundError
+from data.records import MODEL_ROLES, ModelRole
 
-ModelRole = Literal["verifier", "generator"]
 Alias = Literal["champion", "challenger", "previous"]
+ALIASES: Final[tuple[Alias, ...]] = get_args(Alias)
 
 MANIFEST: Final = "manifest.json"
+_ALIASES_FILE: Final = "aliases.json"
 _ID_HEX_DIGITS: Final = 16
 _MODEL_ID: Final = re.compile(f"[0-9a-f]{{{_ID_HEX_DIGITS}}}")
 
@@ -123,37 +126,117 @@ def all_models(models: Path, role: ModelRole) -> list[RegisteredModel]:
     ]
 
 
+def aliases(models: Path, role: ModelRole) -> Mapping[Alias, str]:
+    """The model id under each alias that points somewhere; whether it is there is not looked at.
+
+    Raises:
+        ModelError: the aliases' file is damaged.
+    """
+    file = models / role / _ALIASES_FILE
+    try:
+        found = json.loads(file.read_text("utf-8"))
+        return {alias: str(found[alias]) for alias in ALIASES if found.get(alias)}
+    except FileNotFoundError:
+        # Desks of before kept a file an alias.
+        single = {alias: models / role / alias for alias in ALIASES}
+        return {alias: kept.read_text("utf-8").strip() for alias, kept in single.items() if kept.is_file()}
+    except (ValueError, AttributeError) as exc:
+        raise ModelError(f"{file} is damaged ({exc}); remove it, then promote a model anew") from exc
+
+
 def aliased(models: Path, role: ModelRole, alias: Alias) -> RegisteredModel | None:
     """None while the alias points nowhere. Raises NotFoundError or ModelError when what it points to is gone."""
-    try:
-        model_id = (models / role / alias).read_text("utf-8").strip()
-    except FileNotFoundError:
-        return None
-    return read_model(models, role, model_id)
+    model_id = aliases(models, role).get(alias)
+    return None if model_id is None else read_model(models, role, model_id)
 
 
 def set_alias(models: Path, role: ModelRole, alias: Alias, model_id: str) -> None:
-    """By rename. Raises NotFoundError for a model that is not there."""
+    """Raises NotFoundError for a model that is not there."""
     read_model(models, role, model_id)
-    temporary = models / role / f".{alias}.tmp"
-    with temporary.open("w", encoding="utf-8") as out:
-        out.write(model_id + "\n")
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(models / role / alias)
+    _write_aliases(models, role, {**aliases(models, role), alias: model_id})
 
 
 def promote(models: Path, role: ModelRole, model_id: str) -> None:
-    """Make a model the champion; the one before is kept as `previous`.
+    """Make a model the champion; the one before is kept as `previous`, and it is a challenger no more.
 
     Raises:
-        NotFoundError, ModelError: it is not there, or not what was registered.
+        NotFoundError, ModelError: it is not there, or not what was registered; the aliases are as they were.
     """
     open_model(models, role, model_id)
-    before = aliased(models, role, "champion")
-    if before is not None and before.model_id != model_id:
-        set_alias(models, role, "previous", before.model_id)
-    set_alias(models, role, "champion", model_id)
+    standing = aliases(models, role)
+    before = standing.get("champion")
+    if before == model_id:
+        return
+    challenger = standing.get("challenger")
+    _write_aliases(
+        models,
+        role,
+        {
+            "champion": model_id,
+            "challenger": None if challenger == model_id else challenger,
+            "previous": standing.get("previous") if before is None else before,
+        },
+    )
+
+
+def after_rollback(models: Path, role: ModelRole) -> str | None:
+    """Which model `roll_back` would put in use; None for a generator that goes back to an unregistered one.
+
+    Raises:
+        ConflictError: there is nothing to go back to.
+    """
+    standing = aliases(models, role)
+    if "previous" in standing:
+        return standing["previous"]
+    if role == "generator" and "champion" in standing:
+        return None
+    raise ConflictError(f"there is no {role} to go back to; `sagedesk model list` shows which are there")
+
+
+def roll_back(models: Path, role: ModelRole) -> RegisteredModel | None:
+    """Champion and previous change places: done twice, all is as before. Where no generator came before, none is in use.
+
+    Raises:
+        ConflictError: there is nothing to go back to.
+        NotFoundError, ModelError: it is not there, or not what was registered; the aliases are as they were.
+    """
+    back_to = after_rollback(models, role)
+    model = None if back_to is None else open_model(models, role, back_to)
+    standing = aliases(models, role)
+    challenger = standing.get("challenger")
+    _write_aliases(
+        models,
+        role,
+        {
+            "champion": back_to,
+            "challenger": None if challenger == back_to else challenger,
+            "previous": standing.get("champion"),
+        },
+    )
+    return model
+
+
+def remove_unfinished(models: Path) -> None:
+    """What a killed registration or change of aliases left; at start, while nobody registers."""
+    for role in MODEL_ROLES:
+        for leftover in (models / role).glob(".*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+
+
+def _write_aliases(models: Path, role: ModelRole, wanted: Mapping[Alias, str | None]) -> None:
+    file = models / role / _ALIASES_FILE
+    temporary = file.with_name(f".{file.name}")
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            json.dump({alias: model_id for alias, model_id in wanted.items() if model_id is not None}, out, indent=2)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+    except OSError as exc:
+        raise ModelError(f"writing {file}: {exc.strerror or exc}; free room, then try again") from exc
 
 
 def _copy_whole(source: Path, goal: Path, manifest: Mapping[str, object]) -> None:

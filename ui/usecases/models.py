@@ -10,14 +10,14 @@ import pyarrow as pa
 from data.arrow import questions_table, variants_table
 from data.cache import cache_folder
 from data.errors import InputError, NotFoundError
-from data.records import Run
+from data.records import ModelRole, Run
 from data.samples import sample_questions
 from data.store import Connection
 from data.tables import models as model_rows
 from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, EMBEDDED_MODELS, embedded_folder, fetch
 from engine.jobs.folder import RunFolder
 from training.examples import labels_table, sample_labels, sample_split
-from training.registry import ModelRole, RegisteredModel, aliased, all_models, promote, register, set_alias
+from training.registry import RegisteredModel, aliased, all_models, promote, register, set_alias
 from ui.settings import Settings
 from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
