@@ -1,7 +1,8 @@
-"""One run, live while it works: state, progress, log, what came of it; cancel and resume."""
+"""One run, live while it works: state, time left, charts, log, what came of it; cancel and resume."""
 
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from typing import Final
 
 import pandas as pd
@@ -14,17 +15,24 @@ from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import runs
 from ui.usecases.context import Actor, Desk
 from ui.usecases.imports import refusals
+from ui.views.run_charts import charts
+from ui.widgets.go import go_to
 from ui.widgets.page import bars, day_and_time, figures, notice, table, told
 from ui.widgets.presence import still
 from ui.widgets.texts import literal
 
 OPEN_STATES: Final[tuple[RunState, ...]] = ("queued", "running")
 _REFRESH_S: Final = 1.0
+_SLOW_REFRESH_S: Final = 4.0
 _STOPPING: Final = "run_stopping"
 _LOG_BYTES: Final = 8_000
+# Metrics stand among the events and outnumber the messages; they have their charts.
+_EVENTS_READ: Final = 100_000
+_EVENTS_SHOWN: Final = 50
 _ICONS: Final[Mapping[RunState, tuple[str, str]]] = {
     "queued": ("◌", "sd-faint"),
     "running": ("▶", "sd-wait"),
+    "away": ("↗", "sd-wait"),
     "done": ("✓", "sd-good"),
     "failed": ("✕", "sd-bad"),
     "cancelled": ("■", "sd-faint"),
@@ -67,39 +75,63 @@ _LOSSES: Final[Mapping[str, str]] = {
 
 
 def run_detail(desk: Desk, actor: Actor, run_id: str) -> None:
-    """Refreshes itself until the run has ended."""
-    run = runs.show_run(desk, actor, run_id=run_id)
-    is_open = run.state in OPEN_STATES
+    """Refreshes itself until the run has ended: state every second, charts and log less often."""
+    is_open = runs.show_run(desk, actor, run_id=run_id).state in OPEN_STATES
     st.fragment(_live, run_every=_REFRESH_S if is_open else None)(desk, actor, run_id, is_open)
+    for part in (_figures, _rest):
+        st.fragment(part, run_every=_SLOW_REFRESH_S if is_open else None)(desk, actor, run_id)
 
 
 def _live(desk: Desk, actor: Actor, run_id: str, was_open: bool) -> None:
     with told():
         actor = still(actor)
-        run = runs.show_run(desk, actor, run_id=run_id)
-        if was_open and run.state not in OPEN_STATES:
+        progress = runs.run_progress(desk, actor, run_id=run_id)
+        if was_open and progress.run.state not in OPEN_STATES:
             st.rerun()  # the list above shows the new state, and this stops asking
-        _state(run)
-        _actions(desk, actor, run)
+        _state(progress)
+        _actions(desk, actor, progress.run)
+
+
+def _figures(desk: Desk, actor: Actor, run_id: str) -> None:
+    with told():
+        charts(runs.run_metrics(desk, still(actor), run_id=run_id), key="run")
+
+
+def _rest(desk: Desk, actor: Actor, run_id: str) -> None:
+    with told():
+        actor = still(actor)
+        run = runs.show_run(desk, actor, run_id=run_id)
         _result(desk, actor, run)
         _log(desk, actor, run)
 
 
-def _state(run: Run) -> None:
+def _state(progress: runs.RunProgress) -> None:
+    run = progress.run
     icon, colour = _ICONS[run.state]
     has_failed = run.state in ("failed", "lost")
     share = run.done / run.total if run.total else 0.0
     bar = f'<span class="sd-bar"><i style="width:{share:.1%}"></i></span>' if run.total else ""
     count = f"{run.done:,} of {run.total:,}" if run.total else f"{run.done:,}" if run.done else ""
+    left = "" if progress.time_left_s is None else f'<span class="sd-chip">{time_left(progress.time_left_s)}</span>'
     st.html(
         f'<div class="sd-line"><b>{literal(run.kind)}</b><span class="sd-faint">{literal(run.run_id)}</span>'
-        f'<span class="{colour}">{icon} {escape(run.state)}</span>{bar}<span>{count}</span>'
-        f'<span class="sd-faint">{"" if has_failed else literal(run.message)}</span>'
+        f'<span class="{colour}">{icon} {escape(run.state)}</span>{bar}<span>{count}</span>{left}'
+        f'<span class="sd-faint">{"" if progress.why else literal(run.message)}</span>'
         f'<span class="sd-push sd-faint">{escape(day_and_time(run.started_at))} – {escape(day_and_time(run.ended_at))}'
         "</span></div>"
     )
-    if has_failed:
-        notice(run.message or "It ended without a word; the log below may say why.", kind="error")
+    if progress.why:
+        notice(progress.why, kind="error" if has_failed else "info")
+
+
+def time_left(seconds: float) -> str:
+    """For a person: `about 40 s left`, `about 3 min left`, `about 2 h 10 min left`."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s left"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"about {minutes} min left"
+    return f"about {minutes // 60} h {minutes % 60} min left"
 
 
 def _actions(desk: Desk, actor: Actor, run: Run) -> None:
@@ -115,6 +147,16 @@ def _actions(desk: Desk, actor: Actor, run: Run) -> None:
             runs.resume_run(desk, actor, run_id=run.run_id)
             st.session_state.pop(_STOPPING, None)
             st.rerun()
+        model_id = _model_of(run)
+        if model_id and st.button("Open the model", key="run_model"):
+            go_to("Models", model=model_id)
+
+
+def _model_of(run: Run) -> str:
+    """The model that the run made or that it judged; empty where there is none."""
+    if run.kind == "gate-verifier":
+        return Path(str(run.settings.get("challenger", ""))).name
+    return str(run.result.get("model_id", ""))
 
 
 def _result(desk: Desk, actor: Actor, run: Run) -> None:
@@ -207,7 +249,12 @@ def _refused(desk: Desk, actor: Actor, run: Run) -> None:
 
 def _log(desk: Desk, actor: Actor, run: Run) -> None:
     log = runs.run_log(desk, actor, run_id=run.run_id, max_bytes=_LOG_BYTES)
-    events = runs.run_events(desk, actor, run_id=run.run_id, limit=50)
+    events = [
+        event
+        for event in runs.run_events(desk, actor, run_id=run.run_id, limit=_EVENTS_READ)
+        if event.kind == "message"
+    ]
+    events = events[-_EVENTS_SHOWN:]
     with st.expander("Log", expanded=run.state in ("running", "failed", "lost")):
         if events:
             table(["at", "level", "message"], [[event.at[11:19], event.level, event.text] for event in events])

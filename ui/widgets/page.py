@@ -112,6 +112,11 @@ def _zone() -> tzinfo:
         return UTC
 
 
+def _two_digits(value: float) -> str:
+    """Two decimals, or for what they would hide two digits: 0.25, 0.0031, 1e-06."""
+    return f"{value:.2f}" if value == 0 or abs(value) >= 0.095 else f"{value:.2g}"
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -122,5 +127,5 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f"<td{_NUMBER}>{value:,}</td>"
     if isinstance(value, float):
-        return f"<td{_NUMBER}>{value:.2f}</td>"
+        return f"<td{_NUMBER}>{_two_digits(value)}</td>"
     return f'<td dir="auto">{literal("" if value is None else str(value))}</td>'

@@ -1,0 +1,132 @@
+"""A training's figures while it works: one chart a question that a person asks of it, two in a row, tables behind.
+
+Every metric that a run reports is shown: one that no chart here knows gets a chart by its own name.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+import pandas as pd
+import streamlit as st
+
+from data.dimensions import DIMENSIONS
+from engine.variant_types.table import VARIANT_TYPES
+from ui.usecases.runs import RunMetric
+from ui.widgets.charts import lines
+
+_STEP: Final = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What stands in one chart: metric names and what each line is called; `axis` names quantity and unit."""
+
+    key: str
+    title: str
+    axis: str
+    lines: Mapping[str, str]
+    says: str = ""
+    is_share: bool = False
+
+
+_TYPE_LINES: Final = {f"reward/{kind.key}": kind.name for kind in VARIANT_TYPES.values()}
+_DIMENSION_LINES: Final = {f"reward/{dimension.key}": dimension.name for dimension in DIMENSIONS}
+
+CHARTS: Final[tuple[Chart, ...]] = (
+    Chart("loss", "Loss", "loss (nats a token)", {"loss": "training", "validation_loss": "validation"}),
+    Chart(
+        "reward_dimension",
+        "Reward by dimension",
+        "mean reward, 0 to 1",
+        {"reward": "all three", **_DIMENSION_LINES},
+        "What the reward verifier gives a candidate, on average.",
+    ),
+    Chart("reward_type", "Reward by type", "mean reward, 0 to 1", _TYPE_LINES),
+    Chart(
+        "shares",
+        "Candidates that hold",
+        "share of candidates",
+        {"accepted_share": "judged valid", "contract_share": "contract holds", "parse_share": "readable"},
+        is_share=True,
+    ),
+    Chart(
+        "probe",
+        "Probe set",
+        "agreement with people, 0 to 1",
+        {"probe": "probe"},
+        "Items that people have judged: where the reward rises and this falls, the run stops.",
+    ),
+    Chart("kl", "Distance from the start", "KL (nats a token)", {"kl": "KL"}),
+    Chart("entropy", "Entropy", "entropy (nats a token)", {"entropy": "entropy"}),
+    Chart(
+        "zero_variance",
+        "Groups without a signal",
+        "share of groups",
+        {"zero_variance_share": "groups"},
+        "All candidates of such a group got the same reward: nothing is learnt from it.",
+        is_share=True,
+    ),
+    Chart("length", "Length of a reply", "tokens", {"completion_tokens": "tokens"}),
+    Chart(
+        "distinct",
+        "Variety",
+        "distinct-2, 0 to 1",
+        {"distinct_2": "distinct-2"},
+        "Distinct word pairs among all word pairs; it falls when replies become alike.",
+    ),
+    Chart("learning_rate", "Learning rate", "learning rate", {"learning_rate": "learning rate"}),
+    Chart("grad_norm", "Gradient norm", "norm", {"grad_norm": "norm"}),
+)
+
+
+def charts(metrics: Sequence[RunMetric], *, key: str) -> None:
+    """Draw what the run has reported so far; nothing where it has reported nothing."""
+    by_name = _by_name(metrics)
+    shown = charts_for(by_name)
+    for start in range(0, len(shown), 2):
+        for column, chart in zip(st.columns(2, gap="large"), shown[start : start + 2], strict=False):
+            with column:
+                _chart(chart, by_name, key)
+
+
+def charts_for(names: Mapping[str, object] | Sequence[str]) -> list[Chart]:
+    """The charts that have at least one line, in their order; then one for each name that none of them knows."""
+    known = {name for chart in CHARTS for name in chart.lines}
+    others = sorted(name for name in names if name not in known)
+    return [
+        *(chart for chart in CHARTS if any(name in names for name in chart.lines)),
+        *(Chart(f"other_{n}", _words(name), _words(name), {name: _words(name)}) for n, name in enumerate(others)),
+    ]
+
+
+def _by_name(metrics: Sequence[RunMetric]) -> dict[str, dict[int, float]]:
+    """Name -> step -> value."""
+    by_name: dict[str, dict[int, float]] = {}
+    for metric in metrics:
+        by_name.setdefault(metric.name, {})[metric.step] = metric.value
+    return by_name
+
+
+def _chart(chart: Chart, by_name: Mapping[str, Mapping[int, float]], key: str) -> None:
+    present = {name: label for name, label in chart.lines.items() if name in by_name}
+    steps = sorted({step for name in present for step in by_name[name]})
+    frame = pd.DataFrame(
+        {_STEP: steps, **{label: [by_name[name].get(step) for step in steps] for name, label in present.items()}}
+    )
+    st.subheader(chart.title, anchor=False)
+    if chart.says:
+        st.html(f'<p class="sd-faint sd-small">{escape(chart.says)}</p>')
+    lines(
+        frame.astype(dict.fromkeys(present.values(), "float64")),
+        x=_STEP,
+        series=list(present.values()),
+        title=chart.axis,
+        key=f"{key}_{chart.key}",
+        is_share=chart.is_share,
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace("/", ", ")
