@@ -29,9 +29,8 @@ PARTS: Final[tuple[Part, ...]] = get_args(Part)
 """Where a question cluster stands for good: only `train` is learnt from, `gate` is kept for judging verifiers."""
 LabelSource = Literal["sample", "annotations", "adjudication"]
 ModelRole = Literal["verifier", "generator"]
-SignOffAction = Literal["promote", "rollback"]
-ModelRole = Literal["verifier", "generator"]
 MODEL_ROLES: Final[tuple[ModelRole, ...]] = get_args(ModelRole)
+SignOffAction = Literal["promote", "rollback"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +269,7 @@ class SignOff:
 class Schedule:
     """When a training of the role is due: after so many new decisions, or weekly. None: not by that.
 
-    `weekday` counts from 0, Monday; `hour` is that of UTC. `may_start`: a due one starts by itself, else it is proposed.
+    `weekday` counts from 0, Monday; `hour` is that of UTC. `may_start`: it starts when due, else it is proposed.
     """
 
     role: ModelRole

@@ -1,0 +1,40 @@
+"""When a training of a role is due, as leads set it; one row a role. Refuses to say whether it is due now."""
+
+from typing import Final
+
+from data.records import ModelRole, Schedule
+from data.store import Connection
+
+_COLUMNS: Final = "role, after_decisions, weekday, hour, may_start, updated_by, updated_at"
+
+
+class ScheduleTable:
+    """Reads and writes `schedule` on the connection given; the caller owns the transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def put(self, schedule: Schedule) -> None:
+        """In place of the role's earlier one."""
+        self._connection.execute(
+            f"INSERT OR REPLACE INTO schedule ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                schedule.role,
+                schedule.after_decisions,
+                schedule.weekday,
+                schedule.hour,
+                schedule.may_start,
+                schedule.updated_by,
+                schedule.updated_at,
+            ],
+        )
+
+    def find(self, role: ModelRole) -> Schedule | None:
+        """None while nobody has set one."""
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM schedule WHERE role = ?", [role]).fetchall()
+        return Schedule(*rows[0]) if rows else None
+
+    def all(self) -> list[Schedule]:
+        """By role."""
+        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM schedule ORDER BY role").fetchall()
+        return [Schedule(*row) for row in rows]
