@@ -22,6 +22,14 @@ from engine.jobs.folder import RunFolder
 
 _JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
 
+_SIGNALS: Final[Mapping[int, str]] = {
+    signal.SIGKILL: " (killed: often the system does so when memory runs out)",
+    signal.SIGTERM: " (asked to end)",
+    signal.SIGSEGV: " (a library crashed)",
+    signal.SIGABRT: " (a library gave up)",
+    signal.SIGBUS: " (memory or a mapped file was gone: often a full disk)",
+}
+
 logger = logging.getLogger(__name__)
 
 
@@ -157,7 +165,9 @@ class JobProcess:
 
 
 def _told(code: int) -> str:
-    return f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
+    if code >= 0:
+        return f"its process ended with exit status {code}"
+    return f"its process was ended by signal {-code}{_SIGNALS.get(-code, '')}"
 
 
 def cut_torn_line(events: Path) -> None:

@@ -8,11 +8,9 @@ Where nobody asks them to stop, jobs outlive the desk: the next start adopts the
 import logging
 import os
 import secrets
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -22,8 +20,9 @@ from data.errors import ConflictError, JobError, NotFoundError
 from data.records import Run, RunId
 from data.store import Connection, Store
 from data.tables.runs import RunTable
-from engine.jobs.folder import RunFolder, RunResult
+from engine.jobs.folder import RunFolder
 from ui.job_process import JobProcess, cut_torn_line, progress_since
+from ui.run_ends import RunEnds, kept_folders
 from ui.submission import Ingest, Submission
 
 TRAINING_ROLES: Final[Mapping[str, str]] = {"train-verifier": "verifier", "refresh-generator": "generator"}
@@ -55,14 +54,13 @@ class Supervisor:
     ) -> None:
         self._store = store
         self._runs = runs
-        self._ingests = ingests
         self._python = python
         self._code_version = code_version
         self._now = now
         self._environment = dict(os.environ if environment is None else environment)
         self._max_running = max_running
         self._grace_s = grace_s
-        self._after = after
+        self._ends = RunEnds(store, ingests, enqueue=self._enqueue, now=now, after=after)
         self._lock = threading.RLock()  # taken before the store's write lock, never inside it
         self._running: dict[RunId, JobProcess] = {}
         self._unsaved: set[RunId] = set()
@@ -78,16 +76,16 @@ class Supervisor:
         return self._code_version
 
     def submit(self, wanted: Submission, *, submitted_by: str) -> Run:
-        """Queue a run and let it start when there is room.
+        """Queue a run and let it start when there is room; one that is wanted elsewhere waits for its export.
 
         Raises:
-            ConflictError: a training of the same role is queued or running.
+            ConflictError: a training of the same role is queued, running or away.
             JobError: the run folder cannot be written.
         """
-        with _kept_folders() as folders, self._store.write() as connection:
+        with kept_folders() as folders, self._store.write() as connection:
             self._refuse_second_training(connection, wanted.kind)
             run = self._enqueue(connection, wanted, submitted_by, folders)
-        logger.info("run %s: %s queued by %s", run.run_id, wanted.kind, submitted_by)
+        logger.info("run %s: %s %s by %s", run.run_id, wanted.kind, run.state, submitted_by)
         self._move_along()
         return self.get(run.run_id)
 
@@ -100,18 +98,18 @@ class Supervisor:
         return run
 
     def cancel(self, run_id: str) -> Run:
-        """End a queued run at once; ask a running one to stop, and kill its process group after the grace.
+        """End a queued run, or one that is away; ask a running one to stop, and kill its group after the grace.
 
         Raises:
             ConflictError: the run has ended already.
         """
         with self._lock:
             run = self.get(run_id)
-            if run.state == "queued":
+            if run.state in ("queued", "away"):
                 return self._save(replace(run, state="cancelled", ended_at=self._now(), message="cancelled"))
             process = self._running.get(run.run_id)
             if run.state != "running" or process is None:
-                raise ConflictError(f"run {run_id} is {run.state}; only a queued or running run can be cancelled")
+                raise ConflictError(f"run {run_id} is {run.state}; only one that has not ended can be cancelled")
             process.ask_to_stop(self._grace_s)
             logger.info("run %s: asked to stop", run_id)
         self._wake.set()
@@ -120,23 +118,50 @@ class Supervisor:
     def resume(self, run_id: str) -> Run:
         """Queue a lost, failed or cancelled run again, in its own folder: finished parts are not done twice.
 
+        One that is away is brought home and goes on here from what it had when it was exported.
+
         Raises:
-            ConflictError: the run is in another state, or a training of the same role is queued or running.
+            ConflictError: the run is in another state, or a training of the same role is queued, running or away.
             JobError: its folder is gone.
         """
         with self._lock:
             run = self.get(run_id)
-            if run.state not in ("lost", "failed", "cancelled"):
-                raise ConflictError(f"run {run_id} is {run.state}; only a lost, failed or cancelled run can be resumed")
-            folder = RunFolder(Path(run.folder))
-            folder.spec()
-            cut_torn_line(folder.events)
-            folder.clear_result()
-            with self._store.write() as connection:
-                self._refuse_second_training(connection, run.kind)
-                RunTable(connection).save(replace(run, state="queued", ended_at=None, message="resumed", result={}))
+            if run.state not in ("lost", "failed", "cancelled", "away"):
+                raise ConflictError(
+                    f"run {run_id} is {run.state}; only one that ended undone, or is away, can be resumed"
+                )
+            self._reopen(run, replace(run, state="queued", ended_at=None, message="resumed", result={}))
             self._may_have_queued = True
         logger.info("run %s: resumed", run_id)
+        self._move_along()
+        return self.get(run_id)
+
+    def send_away(self, run_id: str, message: str) -> Run:
+        """From here on the run is a worker's: nothing starts it here before it is resumed. `message` says where it is.
+
+        Raises:
+            ConflictError: the run works or is done, or a training of the same role is queued, running or away.
+            JobError: its folder is gone.
+        """
+        with self._lock:
+            run = self.get(run_id)
+            refuse_to_send(run)
+            self._reopen(run, replace(run, state="away", ended_at=None, message=message, result={}))
+        logger.info("run %s: %s", run_id, message)
+        return self.get(run_id)
+
+    def take_in(self, run_id: str, bring: Callable[[RunFolder], None]) -> Run:
+        """Conclude a run that a worker ended, as if it had ended here; `bring` puts what it made into the folder.
+
+        Raises:
+            ConflictError: the run waits or works here, or is done.
+        """
+        with self._lock:
+            run = self.get(run_id)
+            if run.state not in ("away", "lost", "failed", "cancelled"):
+                raise ConflictError(f"run {run_id} is {run.state} here; a worker's outputs have no place in it")
+            bring(RunFolder(Path(run.folder)))
+            self._ends.conclude(_as_reported(run), "no result came back")
         self._move_along()
         return self.get(run_id)
 
@@ -161,14 +186,10 @@ class Supervisor:
             with self._store.read() as connection:
                 running = RunTable(connection).in_states(["running"])
             for run in running:
-                folder = RunFolder(Path(run.folder))
-                ended_at = folder.ended_at()
-                process = None if ended_at is not None else JobProcess.adopt(run)
+                has_ended = RunFolder(Path(run.folder)).ended_at() is not None
+                process = None if has_ended else JobProcess.adopt(run)
                 if process is None:
-                    progress = progress_since(folder).progress
-                    left = replace(run, done=progress.done, total=progress.total)
-                    why = "its process ended while the desk was away"
-                    self._conclude(left, why, is_cancelled=False, ended_at=ended_at)
+                    self._ends.conclude(_as_reported(run), "its process ended while the desk was not running")
                     continue
                 self._running[run.run_id] = process
                 logger.info("run %s: adopted, it still runs as process %s", run.run_id, run.pid)
@@ -232,12 +253,22 @@ class Supervisor:
             self.poll()
         self._wake.set()
 
-    def _refuse_second_training(self, connection: Connection, kind: str) -> None:
+    def _reopen(self, run: Run, as_it_is_now: Run) -> None:
+        """Forget the end of a run that goes on."""
+        folder = RunFolder(Path(run.folder))
+        folder.spec()
+        cut_torn_line(folder.events)
+        folder.clear_result()
+        with self._store.write() as connection:
+            self._refuse_second_training(connection, run.kind, but=run.run_id)
+            RunTable(connection).save(as_it_is_now)
+
+    def _refuse_second_training(self, connection: Connection, kind: str, *, but: RunId | None = None) -> None:
         role = TRAINING_ROLES.get(kind)
         if role is None:
             return
-        for other in RunTable(connection).in_states(["queued", "running"]):
-            if TRAINING_ROLES.get(other.kind) == role:
+        for other in RunTable(connection).in_states(["queued", "running", "away"]):
+            if TRAINING_ROLES.get(other.kind) == role and other.run_id != but:
                 raise ConflictError(
                     f"a {role} is being trained already by run {other.run_id} ({other.state}); wait for it or cancel it"
                 )
@@ -259,7 +290,7 @@ class Supervisor:
         run = Run(
             run_id=run_id,
             kind=wanted.kind,
-            state="queued",
+            state="away" if wanted.elsewhere else "queued",
             folder=str(path),
             settings={**wanted.settings, **wanted.afterwards},
             submitted_by=submitted_by,
@@ -270,7 +301,7 @@ class Supervisor:
             pid_started_at=None,
             done=0,
             total=None,
-            message="",
+            message="waits to be exported to a worker" if wanted.elsewhere else "",
             result={},
         )
         RunTable(connection).add(run)
@@ -317,60 +348,9 @@ class Supervisor:
     def _detach(self, process: JobProcess) -> None:
         why = process.reap()
         # Still followed where the store refuses, so that the next poll brings the end in.
-        self._conclude(self.get(process.run_id), why, is_cancelled=process.is_cancelled)
+        self._ends.conclude(self.get(process.run_id), why, is_cancelled=process.is_cancelled)
         del self._running[process.run_id]
         self._may_have_queued = True
-
-    def _conclude(self, run: Run, why: str, *, is_cancelled: bool, ended_at: datetime | None = None) -> None:
-        folder = RunFolder(Path(run.folder))
-        try:
-            result = folder.result()
-        except JobError as exc:
-            result = RunResult("failed", {}, str(exc))
-        ended = replace(run, ended_at=ended_at or self._now(), pid=None, pid_started_at=None)
-        if result is None and is_cancelled:
-            run = self._save(replace(ended, state="cancelled", message="cancelled; its process had to be killed"))
-        elif result is None:
-            run = self._save(replace(ended, state="lost", message=f"{why}; see its log, then resume it"))
-        elif result.state != "done":
-            run = self._save(replace(ended, state=result.state, message=result.error, result=dict(result.counts)))
-        else:
-            run = self._ingest(ended, folder, result)
-        level = logging.INFO if run.state in ("done", "cancelled") else logging.WARNING
-        logger.log(level, "run %s: %s %s %s", run.run_id, run.kind, run.state, run.message)
-        if self._after is None:
-            return
-        try:
-            self._after(run)
-        except Exception:
-            logger.exception("run %s: what follows it went wrong", run.run_id)
-
-    def _ingest(self, ended: Run, folder: RunFolder, result: RunResult) -> Run:
-        """Outputs, state and follow-up in one transaction: all of it or none."""
-        try:
-            with _kept_folders() as folders, self._store.write() as connection:
-                current = RunTable(connection).find(ended.run_id)
-                if current is None or current.state == "done":
-                    return ended if current is None else current
-                ingested = self._ingests[ended.kind](connection, folder, ended)
-                follow_up = (
-                    None
-                    if ingested.then is None
-                    else self._enqueue(connection, ingested.then, ended.submitted_by, folders).run_id
-                )
-                counts = {**result.counts, **ingested.counts}
-                done = replace(
-                    ended,
-                    state="done",
-                    message="",
-                    result=counts if follow_up is None else {**counts, "followed_by": follow_up},
-                )
-                RunTable(connection).save(done)
-        except Exception as exc:
-            logger.exception("run %s: its outputs could not be brought in", ended.run_id)
-            message = f"its outputs could not be brought into the store: {exc}; resume it to try again"
-            return self._save(replace(ended, state="failed", message=message, result=dict(result.counts)))
-        return done
 
     def _save(self, run: Run) -> Run:
         with self._store.write() as connection:
@@ -378,13 +358,13 @@ class Supervisor:
         return run
 
 
-@contextmanager
-def _kept_folders() -> Iterator[list[Path]]:
-    """Around a transaction: the run folders that are put into the list go again when it is not committed."""
-    folders: list[Path] = []
-    try:
-        yield folders
-    except BaseException:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+def refuse_to_send(run: Run) -> None:
+    """Raises ConflictError for a run that works here or has nothing left to do."""
+    if run.state in ("running", "done"):
+        raise ConflictError(f"run {run.run_id} is {run.state}; cancel it first, or start another one")
+
+
+def _as_reported(run: Run) -> Run:
+    """The run with the progress that stands in its folder."""
+    progress = progress_since(RunFolder(Path(run.folder))).progress
+    return replace(run, done=progress.done, total=progress.total)

@@ -15,6 +15,7 @@ class Submission:
     """A run that is wanted: `settings` and `inputs` are written into its folder, all that the job sees of the desk.
 
     `afterwards` is for the desk alone: what its ingest does next. It stands in the run's row beside the settings.
+    `elsewhere`: a worker will run it; it is not started here, and waits to be exported.
     """
 
     kind: str
@@ -22,6 +23,7 @@ class Submission:
     inputs: Mapping[str, pa.Table]
     seed: int
     afterwards: Mapping[str, object] = field(default_factory=dict)
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

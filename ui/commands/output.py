@@ -79,7 +79,7 @@ def cell(value: object, *, whole: bool = False) -> str:
 
 
 def wait_for(line: Line, run: Run) -> Run:
-    """Follow a run, and what it is followed by, to the end, with a bar on stderr.
+    """Follow a run, and what it is followed by, to the end, with a bar on stderr; one that is away is not waited for.
 
     Raises:
         JobError: it failed or was lost; says where to look.
@@ -109,6 +109,9 @@ def wait_for(line: Line, run: Run) -> Run:
                 line.call(runs.cancel_run, run_id=run.run_id)
                 talk(f"{run.run_id} was asked to stop; `sagedesk run resume {run.run_id}` goes on with it")
             raise
+    if run.state == "away":
+        talk(f"{run.run_id} is for a worker; `sagedesk run export {run.run_id} DIR` takes it there")
+        return run
     if run.state == "cancelled":
         raise JobCancelledError(f"run {run.run_id} was cancelled; `sagedesk run resume {run.run_id}` goes on with it")
     if run.state != "done":
