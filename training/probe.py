@@ -1,0 +1,78 @@
+"""The probe: does the policy still find what people accepted likelier than what they rejected [ours].
+
+Owns the score of a policy on human-labelled items that no reward has touched. Refuses to learn from them, and to
+score where one of the two sides is missing. A policy that learns the verifier's weak spots makes rejected items
+likelier while its reward rises: `training.stop_rules` watches for that (TRAINING 6).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from data.ids import row_seed
+from data.records import Question, Variant
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    from training.sft import TokenRow
+
+MOST_A_SIDE: Final = 16
+"""Items a side: a score reads each of them once, and on a CPU one takes half a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeItem:
+    """A variant that people judged."""
+
+    question: Question
+    variant: Variant
+    is_accepted: bool
+
+
+class ProbeRows(NamedTuple):
+    """Tokens of both sides, never empty."""
+
+    accepted: "list[TokenRow]"
+    rejected: "list[TokenRow]"
+
+
+def probe_rows(
+    items: Sequence[ProbeItem], tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int, seed: int
+) -> ProbeRows | None:
+    """At most MOST_A_SIDE of each side, drawn by seed; None where a side has none of at most `max_tokens` tokens."""
+    from training.sft import generator_rows
+
+    drawn = sorted(items, key=lambda item: row_seed("probe", seed, item.variant.variant_id))
+    sides = []
+    for side in (True, False):
+        pairs = [(item.question, item.variant) for item in drawn if item.is_accepted is side]
+        sides.append(generator_rows(pairs, tokenizer, max_tokens=max_tokens)[:MOST_A_SIDE])
+    return ProbeRows(*sides) if all(sides) else None
+
+
+def probe_score(model: "torch.nn.Module", rows: ProbeRows) -> float:
+    """Mean log-probability a token of the accepted replies less that of the rejected ones, in nats."""
+    return fmean(_token_log_probability(model, row) for row in rows.accepted) - fmean(
+        _token_log_probability(model, row) for row in rows.rejected
+    )
+
+
+def _token_log_probability(model: "torch.nn.Module", row: "TokenRow") -> float:
+    """Mean over the completion's tokens, in evaluation mode; the model's mode is left as it was."""
+    import torch
+
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            tokens = torch.tensor([row.tokens], device=next(model.parameters()).device)
+            wanted = tokens[0, row.completion_start :]
+            # the logits that predict the completion, and the one after it
+            logits = model(input_ids=tokens, logits_to_keep=len(wanted) + 1, use_cache=False).logits[0, :-1]
+            chosen = torch.log_softmax(logits.float(), dim=-1).gather(1, wanted[:, None])
+            return float(chosen.mean())
+    finally:
+        model.train(was_training)

@@ -1,0 +1,211 @@
+"""The reward of a group of replies to one prompt: contract first, then the verifier's product, less penalties [ours].
+
+    0                                            the reply does not parse, fails its contract, or repeats another
+    base + (1 - base) * TC * LC * AU - penalties else, never below 0; the factors are calibrated probabilities
+    None                                         the contract holds and the verifier gave no verdict
+
+One function: as a sum, two dimensions could buy off the third (TRAINING 5). Refuses to load a verifier or to draw a
+reply: both come in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import prod
+from statistics import fmean
+from typing import Final
+
+from data.dimensions import DIMENSIONS
+from data.errors import ReplyError
+from data.records import Recipe, Variant, VariantId, Verdict, VerdictTarget
+from engine.backends.protocol import GenerationRequest
+from engine.candidate import candidate_from_reply
+from engine.generate import variant_from_candidate
+from engine.prompts import asks_for_control
+from engine.variant_types.table import contract_checks, contract_passes
+from engine.verify import Verifier
+from training.artefacts import copied, is_near_duplicate, longer_answer, not_as_asked
+
+_RECIPE: Final = Recipe(backend="grpo", model="policy", prompt_version="", sampling="{}", seed=0)
+"""These variants live for one step and are never stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSettings:
+    """`base` is what the contract alone earns; each penalty is what its artefact costs at most, in reward.
+
+    `duplicate_similarity`: stem similarity from which a later reply of a group repeats an earlier one.
+    """
+
+    base: float = 0.1
+    copy_penalty: float = 0.2
+    length_penalty: float = 0.1
+    position_penalty: float = 0.5
+    duplicate_similarity: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One reply. `probabilities` are the verifier's by target, None where it was not asked or gave none.
+
+    `is_accepted` is the binary outcome: parsed, contract passed, no repetition, judged valid by the verifier's own
+    label. `penalties` hold what each artefact took from the reward.
+    """
+
+    reward: float | None
+    parsed: bool
+    passes_contract: bool
+    is_accepted: bool
+    probabilities: Mapping[VerdictTarget, float] | None = None
+    penalties: Mapping[str, float] = field(default_factory=dict)
+    is_duplicate: bool = False
+    variant: Variant | None = None
+
+
+def score_group(
+    request: GenerationRequest,
+    completions: Sequence[str],
+    verifier: Verifier,
+    settings: RewardSettings,
+    *,
+    now: datetime,
+) -> list[Scored]:
+    """`score_groups` of one prompt."""
+    return score_groups([request], [completions], verifier, settings, now=now)[0]
+
+
+def score_groups(
+    requests: Sequence[GenerationRequest],
+    completions: Sequence[Sequence[str]],
+    verifier: Verifier,
+    settings: RewardSettings,
+    *,
+    now: datetime,
+) -> list[list[Scored]]:
+    """One list a request, in the order of its completions; the verifier is asked once, for all that may earn more.
+
+    The first of a group's near-duplicates is judged, the later ones are not.
+    """
+    groups = [_formed(request, texts, settings, now) for request, texts in zip(requests, completions, strict=True)]
+    pairs = {
+        scored.variant.variant_id: (request.question, scored.variant)
+        for request, group in zip(requests, groups, strict=True)
+        for scored in group
+        if scored.variant is not None and scored.passes_contract and not scored.is_duplicate
+    }
+    verdicts: dict[VariantId, dict[VerdictTarget, Verdict]] = {variant_id: {} for variant_id in pairs}
+    if pairs:
+        for verdict in verifier.judge(list(pairs.values()), now=now):
+            verdicts[verdict.variant_id][verdict.target] = verdict
+    return [
+        [
+            scored
+            if scored.variant is None or not scored.passes_contract or scored.is_duplicate
+            else _judged(request, scored.variant, verdicts[scored.variant.variant_id], settings)
+            for scored in group
+        ]
+        for request, group in zip(requests, groups, strict=True)
+    ]
+
+
+def training_rewards(group: Sequence[Scored]) -> list[float | None]:
+    """What the trainer learns from: the rewards, or the group's mean for each where the group has nothing to teach.
+
+    Whether it has is asked of outcomes that are yes or no, never of the shaped rewards, which differ in every group
+    and which scaling by the group would blow up to full size (TRAINING 5):
+
+    - nobody passes the contract: all earn 0;
+    - everybody is accepted: what is left are differences of the verifier's confidence, and chasing those teaches its
+      weak spots;
+    - fewer than two could be scored.
+
+    A group in which the contract holds for some and nobody is accepted still teaches: there the probabilities say
+    which reply came nearest (DOMAIN 1). None stays None.
+    """
+    rewards = [scored.reward for scored in group]
+    if teaches(group):
+        return rewards
+    known = [reward for reward in rewards if reward is not None]
+    return [None if reward is None else fmean(known) for reward in rewards]
+
+
+def teaches(group: Sequence[Scored]) -> bool:
+    """Whether a group's rewards move the policy; see `training_rewards`."""
+    scorable = [scored for scored in group if scored.reward is not None]
+    return (
+        any(scored.passes_contract for scored in scorable)
+        and not all(scored.is_accepted for scored in scorable)
+        and len({scored.reward for scored in scorable}) > 1
+    )
+
+
+def _formed(
+    request: GenerationRequest, completions: Sequence[str], settings: RewardSettings, now: datetime
+) -> list[Scored]:
+    """What needs no verifier; those that may earn more have the reward None for now."""
+    found: list[Scored] = []
+    for text in completions:
+        try:
+            candidate = candidate_from_reply(text)
+        except ReplyError:
+            found.append(Scored(0.0, parsed=False, passes_contract=False, is_accepted=False))
+            continue
+        variant = variant_from_candidate(request, candidate, recipe=_RECIPE, run_id=None, now=now)
+        passes = contract_passes(contract_checks(request.question, variant))
+        repeats = passes and any(
+            earlier.variant is not None
+            and earlier.passes_contract
+            and is_near_duplicate(earlier.variant, variant, least=settings.duplicate_similarity)
+            for earlier in found
+        )
+        reward = None if passes and not repeats else 0.0
+        found.append(
+            Scored(
+                reward, parsed=True, passes_contract=passes, is_accepted=False, is_duplicate=repeats, variant=variant
+            )
+        )
+    return found
+
+
+def _judged(
+    request: GenerationRequest,
+    variant: Variant,
+    verdicts: Mapping[VerdictTarget, Verdict],
+    settings: RewardSettings,
+) -> Scored:
+    probabilities = {
+        target: verdict.probability for target, verdict in verdicts.items() if verdict.probability is not None
+    }
+    product = _product(probabilities)
+    if product is None:
+        return Scored(None, parsed=True, passes_contract=True, is_accepted=False, variant=variant)
+    penalties = {
+        name: cost
+        for name, cost in (
+            ("copy", settings.copy_penalty * copied(request.question, variant)),
+            ("length", settings.length_penalty * longer_answer(request.question, variant)),
+            (
+                "position",
+                settings.position_penalty * not_as_asked(variant, asked_for_control=asks_for_control(request)),
+            ),
+        )
+        if cost > 0
+    }
+    return Scored(
+        reward=max(settings.base + (1 - settings.base) * product - sum(penalties.values()), 0.0),
+        parsed=True,
+        passes_contract=True,
+        is_accepted="valid" in verdicts and verdicts["valid"].label is True,
+        probabilities=probabilities,
+        penalties=penalties,
+        variant=variant,
+    )
+
+
+def _product(probabilities: Mapping[VerdictTarget, float]) -> float | None:
+    """TC x LC x AU, or the one probability of validity that a verifier without dimensions (IRA) gives."""
+    dimensions = [probabilities.get(dimension.key) for dimension in DIMENSIONS]
+    known = [probability for probability in dimensions if probability is not None]
+    if len(known) == len(dimensions):
+        return prod(known)
+    return None if known else probabilities.get("valid")
