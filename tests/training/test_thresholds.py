@@ -1,0 +1,73 @@
+"""Thresholds: the bound against scipy's own test, and what they promise, on drawn truths."""
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binomtest
+
+from training.thresholds import best_proven, precision_lower_bound, threshold_for
+
+
+@pytest.mark.parametrize(("right", "accepted"), [(59, 59), (58, 59), (1, 20), (95, 100), (300, 310)])
+def test_the_bound_is_that_of_clopper_and_pearson(right: int, accepted: int) -> None:
+    bound = precision_lower_bound(right, accepted, confidence=0.95)
+
+    exact = binomtest(right, accepted, alternative="greater").proportion_ci(0.95, method="exact")
+    assert bound == pytest.approx(exact.low)
+    assert bound == pytest.approx(beta.ppf(0.05, right, accepted - right + 1))
+
+
+def test_nothing_right_proves_nothing() -> None:
+    assert precision_lower_bound(0, 10, confidence=0.95) == 0.0
+
+
+def test_the_lowest_threshold_that_holds_is_taken() -> None:
+    probabilities = np.arange(1000) / 1000
+    truths = probabilities >= 0.42
+
+    found = threshold_for(truths, probabilities, target_precision=0.9)
+
+    assert found is not None
+    assert found.probability == pytest.approx(0.4)
+    assert (found.accepted, found.right) == (600, 580)
+    assert found.precision_bound >= 0.9
+    assert found.precision_bound < 580 / 600
+
+
+def test_everything_is_accepted_where_everything_is_right() -> None:
+    probabilities = np.linspace(0.1, 0.9, 300)
+
+    found = threshold_for(np.ones(300, dtype=bool), probabilities, target_precision=0.95)
+
+    assert found is not None
+    assert found.probability == pytest.approx(0.1)
+
+
+def test_few_rows_prove_no_high_precision_though_all_are_right() -> None:
+    truths, probabilities = np.ones(40, dtype=bool), np.linspace(0.1, 0.9, 40)
+
+    assert threshold_for(truths, probabilities, target_precision=0.95) is None
+    assert best_proven(truths, probabilities).precision_bound == pytest.approx(0.005 ** (1 / 40))
+
+
+def test_no_rows_give_no_threshold() -> None:
+    assert threshold_for(np.array([], dtype=bool), np.array([]), target_precision=0.5) is None
+
+
+def test_rows_as_probable_as_the_last_accepted_count() -> None:
+    probabilities = np.array([0.9] * 50 + [0.5] * 150)
+    truths = np.array([True] * 200)
+
+    found = threshold_for(truths, probabilities, target_precision=0.95)
+
+    assert found is not None
+    assert (found.probability, found.accepted) == (0.5, 200)
+
+
+def test_a_precision_just_missed_is_seldom_granted() -> None:
+    """A verifier that knows nothing, of items that hold in 88 of 100: thresholds for 90 of 100 are mistakes."""
+    rng = np.random.default_rng(7)
+    granted = sum(
+        threshold_for(rng.random(200) < 0.88, rng.random(200), target_precision=0.9) is not None for _ in range(300)
+    )
+
+    assert granted <= 0.05 * 300

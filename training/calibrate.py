@@ -1,0 +1,201 @@
+"""Fits what stands between a verifier's probabilities and its verdicts: a map and a threshold for each target.
+
+From labels of question groups that the verifier was not trained on. Below ISOTONIC_FROM labels of a target its map is
+Platt's line on the log odds, above it isotonic. Validity gets a map of its own on top of the product of the three, for
+a product of calibrated probabilities is not calibrated. Refuses to name a threshold that the labels do not prove, and
+to judge a map on the labels that it was fitted on: its calibration errors are of maps fitted without the row's group.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data.dimensions import DIMENSIONS
+from data.ids import row_seed
+from data.records import Answers, VerdictTarget
+from engine.calibration import Calibration, CalibrationMap
+from engine.verifier_metrics import Probabilities, expected_calibration_error
+from training.calibration_maps import fit_isotonic, fit_platt
+from training.thresholds import Threshold, best_proven, threshold_for
+
+FEWEST_LABELS: Final = 20
+"""A target with fewer calibration labels keeps its probabilities."""
+ISOTONIC_FROM: Final = 1000
+_FOLDS: Final = 5
+
+MapKind = Literal["none", "platt", "isotonic"]
+Chosen = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredLabels:
+    """Labels with what the verifier said of them before any map, all in one order.
+
+    `probabilities` by target: (n,), NaN where there is no verdict. TC, LC and AU (then `valid` is their product and not
+    read), or `valid` alone. `groups` are the questions' clusters.
+    """
+
+    probabilities: Mapping[VerdictTarget, Probabilities]
+    answers: Sequence[Answers]
+    groups: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCalibration:
+    """What was fitted for a target over `labels`; the calibration errors are None without labels.
+
+    `note` is empty, or says in words what the labels were too few for.
+    """
+
+    target: VerdictTarget
+    labels: int
+    map_kind: MapKind
+    ece_before: float | None
+    ece_after: float | None
+    threshold: Threshold | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationFit:
+    """`probabilities`, in the order of the labels: each by maps that were fitted without the row's group."""
+
+    calibration: Calibration
+    targets: tuple[TargetCalibration, ...]
+    probabilities: Mapping[VerdictTarget, Probabilities]
+
+
+def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> CalibrationFit:
+    """Maps and thresholds of the targets that the verifier judges; the same rows give the same bytes.
+
+    A target with too few labels, or where no threshold reaches `target_precision` (0..1), says so in its note and
+    keeps its probabilities or the threshold 0.5.
+    """
+    everything = np.ones(len(scored.answers), dtype=bool)
+    truths = {target: _truths(scored.answers, target) for target in _targets(scored)}
+    kinds = {target: _map_kind(len(known_rows(scored, target))) for target in truths}
+    maps = _fitted_maps(scored, kinds, everything)
+    final = calibrated(Calibration(maps), scored.probabilities)
+    crossed = _cross_fitted(scored, kinds)
+    before = calibrated(Calibration(), scored.probabilities)
+    found: list[TargetCalibration] = []
+    for target in truths:
+        rows = known_rows(scored, target)
+        told = np.array([bool(truths[target][row]) for row in rows], dtype=bool)
+        threshold, note = _threshold(target, told, final[target][rows], target_precision, kinds[target])
+        errors = [
+            expected_calibration_error(told, one[target][rows]) if len(rows) else None for one in (before, crossed)
+        ]
+        found.append(TargetCalibration(target, len(rows), kinds[target], errors[0], errors[1], threshold, note))
+    thresholds = {it.target: it.threshold.probability for it in found if it.threshold is not None}
+    return CalibrationFit(Calibration(maps, thresholds), tuple(found), crossed)
+
+
+def calibrated(
+    calibration: Calibration, raw: Mapping[VerdictTarget, Probabilities]
+) -> dict[VerdictTarget, Probabilities]:
+    """As verdicts will be: TC, LC and AU mapped, their product mapped again; or `valid` alone where it is alone."""
+    mapped: dict[VerdictTarget, Probabilities] = {
+        d.key: calibration.mapped(d.key, raw[d.key]) for d in DIMENSIONS if d.key in raw
+    }
+    product = np.prod(list(mapped.values()), axis=0) if mapped else raw["valid"]
+    mapped["valid"] = calibration.mapped("valid", product)
+    return mapped
+
+
+def known_rows(scored: ScoredLabels, target: VerdictTarget) -> NDArray[np.int_]:
+    """Indices of the rows that have both a label and a verdict on `target`."""
+    has_label = np.array([truth is not None for truth in _truths(scored.answers, target)], dtype=bool)
+    has_verdict = ~np.isnan(calibrated(Calibration(), scored.probabilities)[target])
+    return np.flatnonzero(has_label & has_verdict)
+
+
+def as_json(fit: CalibrationFit) -> dict[str, object]:
+    """For a run's report, by target."""
+    return {it.target: _target_as_json(it) for it in fit.targets}
+
+
+def _target_as_json(it: TargetCalibration) -> dict[str, object]:
+    threshold = it.threshold and {
+        "probability": round(it.threshold.probability, 4),
+        "accepted": it.threshold.accepted,
+        "right": it.threshold.right,
+        "precision_bound": round(it.threshold.precision_bound, 4),
+    }
+    return {
+        "labels": it.labels,
+        "map": it.map_kind,
+        "ece_before": None if it.ece_before is None else round(it.ece_before, 4),
+        "ece_after": None if it.ece_after is None else round(it.ece_after, 4),
+        "threshold": threshold,
+        "note": it.note,
+    }
+
+
+def _targets(scored: ScoredLabels) -> tuple[VerdictTarget, ...]:
+    return (*(d.key for d in DIMENSIONS if d.key in scored.probabilities), "valid")
+
+
+def _truths(answers: Sequence[Answers], target: VerdictTarget) -> list[bool | None]:
+    return [answer.is_valid if target == "valid" else answer.of(target) for answer in answers]
+
+
+def _map_kind(labels: int) -> MapKind:
+    return "none" if labels < FEWEST_LABELS else "platt" if labels < ISOTONIC_FROM else "isotonic"
+
+
+def _fitted_maps(
+    scored: ScoredLabels, kinds: Mapping[VerdictTarget, MapKind], chosen: Chosen
+) -> dict[VerdictTarget, CalibrationMap]:
+    """Those of the chosen rows; `valid` last, on the product of the others as they are mapped by then."""
+    maps: dict[VerdictTarget, CalibrationMap] = {}
+    for target, kind in kinds.items():
+        rows = [row for row in known_rows(scored, target) if chosen[row]]
+        if kind == "none" or not rows:
+            continue
+        truths = _truths(scored.answers, target)
+        told = np.array([bool(truths[row]) for row in rows], dtype=bool)
+        said = calibrated(Calibration(maps), scored.probabilities)[target][rows]
+        maps[target] = fit_platt(told, said) if kind == "platt" else fit_isotonic(told, said)
+    return maps
+
+
+def _cross_fitted(scored: ScoredLabels, kinds: Mapping[VerdictTarget, MapKind]) -> dict[VerdictTarget, Probabilities]:
+    """By maps of the other folds' groups; groups go to folds by content."""
+    distinct = sorted(set(scored.groups), key=lambda group: (row_seed("calibration fold", group), group))
+    fold_of = {group: place % _FOLDS for place, group in enumerate(distinct)}
+    folds = np.array([fold_of[group] for group in scored.groups], dtype=int)
+    crossed: dict[VerdictTarget, Probabilities] = {t: np.full(len(scored.answers), math.nan) for t in kinds}
+    for fold in np.unique(folds):
+        maps = _fitted_maps(scored, kinds, folds != fold)
+        for target, said in calibrated(Calibration(maps), scored.probabilities).items():
+            crossed[target][folds == fold] = said[folds == fold]
+    return crossed
+
+
+def _threshold(
+    target: VerdictTarget,
+    truths: NDArray[np.bool_],
+    probabilities: Probabilities,
+    target_precision: float,
+    kind: MapKind,
+) -> tuple[Threshold | None, str]:
+    """And what there is to say of it."""
+    if kind == "none":
+        return None, (
+            f"{target}: {len(truths)} calibration labels, and at least {FEWEST_LABELS} are needed; its probabilities "
+            f"stay as the verifier gives them, and its label is yes from 0.5 on"
+        )
+    found = threshold_for(truths, probabilities, target_precision=target_precision)
+    if found is not None:
+        return found, ""
+    best = best_proven(truths, probabilities)
+    return None, (
+        f"{target}: no threshold is known to reach a precision of {target_precision:g} on {len(truths)} calibration "
+        f"labels; the best accepts {best.accepted}, {best.right} rightly, which proves {best.precision_bound:.2f}; "
+        f"its label is yes from 0.5 on"
+    )
