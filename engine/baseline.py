@@ -79,18 +79,11 @@ class FeatureVerifier:
                 missing or another.
         """
         file = folder / MODEL_FILE
+        content = _saved_content(folder)
         try:
-            saved = json.loads(file.read_text("utf-8"))
-            content, version = saved["model"], saved["version"]
-            if version != _version(content):
-                raise ModelError(f"{file} was changed since it was saved; train the verifier again")
-            if (content["format"], content["features_version"]) != (_FORMAT, FEATURES_VERSION):
-                raise ModelError(f"{file} was made for other features than this code has; train the verifier again")
             models = [_dimension_model(part) for part in content["dimensions"]]
             wanted = content["encoder"]
-        except FileNotFoundError as exc:
-            raise ModelError(f"there is no feature verifier in {folder}; train one first") from exc
-        except (OSError, ValueError, KeyError, TypeError) as exc:
+        except (ValueError, KeyError, TypeError) as exc:
             raise ModelError(f"{file} is no feature verifier ({exc}); train it again") from exc
         return cls(models, encoder=_encoder(wanted, encoder_folder, file))
 
@@ -135,6 +128,11 @@ class FeatureVerifier:
         ]
 
 
+def saved_version(folder: Path) -> str:
+    """The version of the verifier that `FeatureVerifier.save` wrote there. Raises ModelError as `load` does."""
+    return _version(_saved_content(folder))
+
+
 def type_indices(pairs: Sequence[Pair]) -> NDArray[np.int_]:
     """Places of the variants' types in VARIANT_TYPE_KEYS."""
     return np.array([VARIANT_TYPE_KEYS.index(variant.variant_type) for _, variant in pairs], dtype=int)
@@ -148,6 +146,22 @@ def scaled(columns: Numbers, types: NDArray[np.int_], centers: Numbers, scales: 
 def sigmoid(scores: Numbers) -> Numbers:
     probabilities: Numbers = 1.0 / (1.0 + np.exp(-np.clip(scores, -30.0, 30.0)))
     return probabilities
+
+
+def _saved_content(folder: Path) -> dict[str, Any]:  # JSON whose hash is known to be ours
+    file = folder / MODEL_FILE
+    try:
+        saved = json.loads(file.read_text("utf-8"))
+        content: dict[str, Any] = saved["model"]
+        if saved["version"] != _version(content):
+            raise ModelError(f"{file} was changed since it was saved; train the verifier again")
+        if (content["format"], content["features_version"]) != (_FORMAT, FEATURES_VERSION):
+            raise ModelError(f"{file} was made for other features than this code has; train the verifier again")
+    except FileNotFoundError as exc:
+        raise ModelError(f"there is no feature verifier in {folder}; train one first") from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise ModelError(f"{file} is no feature verifier ({exc}); train it again") from exc
+    return content
 
 
 def _encoder(wanted: str | None, folder: Path | None, file: Path) -> Encoder | None:

@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -57,11 +58,15 @@ def refuse_broken_folder(folder: Path) -> None:
             raise ModelError(f"model folder {folder}: {file.name} is damaged ({found}); fetch the model again")
 
 
-def folder_fingerprint(folder: Path) -> str:
-    """SHA-256 over names and contents of every file that decides what the model says; about 1 s for 500 MB."""
+def folder_fingerprint(folder: Path, *, leaving_out: Collection[str] = ()) -> str:
+    """SHA-256 over names and contents of every file that decides what the model says; about 1 s for 500 MB.
+
+    `leaving_out`: file names whose content the caller names in another way.
+    """
+    ignored = _DESCRIPTIONS.union(leaving_out)
     total = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
-        if file.is_file() and file.name not in _DESCRIPTIONS:
+        if file.is_file() and file.name not in ignored:
             with file.open("rb") as content:
                 digest = hashlib.file_digest(content, "sha256").hexdigest()
             total.update(f"{file.relative_to(folder).as_posix()} {digest}\n".encode())

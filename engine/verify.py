@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 from data.dimensions import DIMENSIONS
 from data.errors import ModelError
 from data.records import Question, Variant, Verdict, VerdictMethod, VerdictTarget
+from engine.calibration import CALIBRATION_FILE
 from engine.model_safety import folder_fingerprint, refuse_unsafe_folder
 from engine.rubric_prompts import (
     NO,
@@ -183,10 +184,11 @@ class LanguageModelVerifier:
 
 
 def language_verifier_version(folder: Path) -> str:
-    """`lm:` and 12 hex digits over the folder's files and the prompt version."""
+    """`lm:` and 12 hex digits over the folder's files and the prompt version; a calibration has its own hash."""
     import hashlib
 
-    digest = hashlib.sha256(f"{folder_fingerprint(folder)} {VERIFICATION_PROMPT_VERSION}".encode()).hexdigest()
+    fingerprint = folder_fingerprint(folder, leaving_out=[CALIBRATION_FILE])
+    digest = hashlib.sha256(f"{fingerprint} {VERIFICATION_PROMPT_VERSION}".encode()).hexdigest()
     return f"lm:{digest[:12]}"
 
 

@@ -1,4 +1,4 @@
-"""The job that judges: questions and variants in, verdicts out, by the feature verifier or a language model.
+"""The job that judges: questions and variants in, verdicts out, by any kind of verifier.
 
 inputs/questions.parquet, variants.parquet
 inputs/contract_checks.parquet      may be absent
@@ -10,7 +10,7 @@ outputs/contract_checks.parquet     of the variants that came without, imported 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,6 +35,7 @@ from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.variant_types.table import contract_checks, contract_passes
+from engine.verifiers import open_verifier, verifier_method, verifier_version
 from engine.verify import LanguageModelVerifier, Pair, Verifier, language_verifier_version
 
 # A cancel waits for its batch, and a crash repeats it: the feature verifier judges 30 variants a second on two
@@ -47,13 +48,14 @@ _ORIGINAL: Final = "original_"
 class VerifySettings(BaseModel):
     """The settings of a `verify` run.
 
-    `model` is a folder or hub id, the embedded model if None; for `feature` it is the trained verifier's folder.
+    `model` is a folder or hub id, the embedded model if None; for `feature` it is the trained verifier's folder, for
+    `registered` that of a verifier of any kind, which says itself how it judges.
     `batch_rows`: variants between two saves; by the verifier's pace if None.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    verifier: VerdictMethod = "feature"
+    verifier: VerdictMethod | Literal["registered"] = "feature"
     model: str | None = None
     batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
 
@@ -95,7 +97,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     known = _known_checks(folder)
     made = {v.variant_id: contract_checks(q, v) for q, v in pairs if v.variant_id not in known}
     report.progress(0, len(pairs), f"opening the {settings.verifier} verifier")
-    step, batch_rows = _step(settings)
+    step, batch_rows = _step(settings, folder)
     executor = LocalExecutor(settings.batch_rows or batch_rows)
     verdicts = [
         verdict
@@ -157,24 +159,32 @@ def counts_by_target(verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _step(settings: VerifySettings) -> tuple[VerifyStep, int]:
+def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]:
     """The step, and how many rows it takes at a time."""
     now = datetime.now(UTC)
+    named = None if settings.model is None else folder.model(settings.model)
     if settings.verifier == "feature":
-        verifier = _feature_verifier(settings.model)
+        verifier = _feature_verifier(named)
         return VerifyStep(content_hash(verifier.version), lambda: verifier, now), _FEATURE_BATCH_ROWS
+    if settings.verifier == "registered":
+        if named is None:
+            raise JobError("verify: setting model: name the folder of the registered verifier; start the run again")
+        is_quick = verifier_method(named) == "feature"
+        encoder = embedded_folder(EMBEDDED_ENCODER)
+        step = VerifyStep(content_hash(verifier_version(named)), lambda: open_verifier(named, encoder=encoder), now)
+        return step, _FEATURE_BATCH_ROWS if is_quick else _LANGUAGE_BATCH_ROWS
     method = settings.verifier
-    folder = model_folder(settings.model)
-    version = content_hash(language_verifier_version(folder), method)
-    return VerifyStep(version, lambda: LanguageModelVerifier.load(folder, method), now), _LANGUAGE_BATCH_ROWS
+    model = model_folder(settings.model if named is None or not named.is_dir() else named)
+    version = content_hash(language_verifier_version(model), method)
+    return VerifyStep(version, lambda: LanguageModelVerifier.load(model, method), now), _LANGUAGE_BATCH_ROWS
 
 
-def _feature_verifier(trained: str | None) -> Verifier:
+def _feature_verifier(trained: Path | None) -> Verifier:
     if trained is None:
         raise JobError("verify: no feature verifier has been trained yet; run `sagedesk model train` first")
     from engine.baseline import FeatureVerifier
 
-    return FeatureVerifier.load(Path(trained), embedded_folder(EMBEDDED_ENCODER))
+    return FeatureVerifier.load(trained, embedded_folder(EMBEDDED_ENCODER))
 
 
 def _known_checks(folder: RunFolder) -> dict[VariantId, list[ContractCheck]]:

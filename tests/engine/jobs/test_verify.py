@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -8,6 +9,8 @@ from data.arrow import contract_checks_from, contract_checks_table, questions_ta
 from data.errors import JobCancelledError, JobError, ModelError
 from data.records import Recipe, Verdict
 from engine.backends.protocol import GenerationRequest
+from engine.baseline_training import train
+from engine.calibration import Calibration, Isotonic, Platt
 from engine.candidate import Candidate
 from engine.executors.local import LocalExecutor
 from engine.generate import variant_from_candidate
@@ -15,6 +18,8 @@ from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.verify import VerifyStep, counts_by_target, pair_up, pairs_from, pairs_table, run
 from engine.variant_types.table import contract_checks, contract_passes
+from engine.verifiers import verifier_version, write_method
+from tests.engine.sample_pairs import sample_rows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RECIPE = Recipe("rules", "rules-1", "p", "{}", 1)
@@ -135,6 +140,50 @@ def test_the_feature_verifier_must_have_been_trained(pairs, tmp_path):
     folder = new_run(tmp_path / "r", pairs, {"verifier": "feature"})
 
     with pytest.raises(JobError, match="no feature verifier has been trained"):
+        run(folder, Reporter(folder.events))
+
+
+def test_a_registered_verifier_says_itself_how_it_judges(pairs, tmp_path):
+    plain, halved = tmp_path / "plain", tmp_path / "halved"
+    for model in (plain, halved):
+        train(*sample_rows(), seed=3, encoder=None).verifier.save(model)
+    Calibration({"LC": Isotonic((0.0, 1.0), (0.0, 0.5))}).save(halved)
+    folder = new_run(tmp_path / "r", pairs, {"verifier": "registered", "model": str(plain)})
+    counts = run(folder, Reporter(folder.events))
+    before = list(verdicts_from(folder.read_output("verdicts")))
+    # the same run over the folder as it is with a calibration: what the first left must not be taken for its own
+    shutil.copy(halved / "calibration.json", plain)
+
+    counts_after = run(folder, Reporter(folder.events))
+
+    after = list(verdicts_from(folder.read_output("verdicts")))
+    assert (
+        counts["verifier_version"] == before[0].verifier_version == verifier_version(tmp_path / "plain").split("+")[0]
+    )
+    assert counts_after["verifier_version"] == verifier_version(halved) != counts["verifier_version"]
+    assert {one.method for one in after} == {"feature"}
+    for old, new in zip(before, after, strict=True):
+        if new.target == "LC":
+            assert new.probability == pytest.approx(old.probability / 2)
+
+
+def test_a_registered_language_model_judges_by_its_own_method(pairs, tmp_path, tiny_model_folder):
+    model = shutil.copytree(tiny_model_folder, tmp_path / "ira")
+    write_method(model, "ira", base="tiny")
+    Calibration({"valid": Platt(0.5, 0.0)}).save(model)
+    folder = new_run(tmp_path / "r", pairs, {"verifier": "registered", "model": str(model)})
+
+    counts = run(folder, Reporter(folder.events))
+
+    verdicts = list(verdicts_from(folder.read_output("verdicts")))
+    assert {(one.target, one.method) for one in verdicts} == {("valid", "ira")}
+    assert counts["verifier_version"] == verifier_version(model)
+
+
+def test_a_registered_verifier_must_be_named(pairs, tmp_path):
+    folder = new_run(tmp_path / "r", pairs, {"verifier": "registered"})
+
+    with pytest.raises(JobError, match="setting model"):
         run(folder, Reporter(folder.events))
 
 

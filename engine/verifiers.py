@@ -1,0 +1,142 @@
+"""A trained verifier's folder opened, of whichever kind it is, with its calibration on top where it has one.
+
+A folder holds `feature-verifier.json` (the feature verifier), or `config.json` and `verifier.json` (a language model
+with the method that it was trained for), and perhaps `calibration.json`. Owns which is which and how a calibration
+changes verdicts. Refuses folders that say neither. That a registered folder is still what was registered is the
+registry's to say, before it is handed to a job.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from data.dimensions import DIMENSIONS
+from data.errors import ModelError
+from data.records import Verdict, VerdictMethod
+from engine.baseline import MODEL_FILE, FeatureVerifier, saved_version
+from engine.calibration import Calibration
+from engine.model_safety import refuse_broken_folder, refuse_unsafe_folder
+from engine.verify import (
+    LANGUAGE_METHODS,
+    LanguageMethod,
+    LanguageModelVerifier,
+    Pair,
+    Verifier,
+    language_verifier_version,
+)
+
+METHOD_FILE: Final = "verifier.json"
+
+
+def open_verifier(folder: Path, *, encoder: Path | None) -> Verifier:
+    """The verifier, ready to judge; language models are loaded here.
+
+    Args:
+        encoder: the sentence encoder's folder, for a feature verifier that was trained with one.
+
+    Raises:
+        ModelError: the folder is no verifier, is unsafe, damaged, or its encoder is missing or another.
+    """
+    calibration = Calibration.load(folder)
+    verifier: Verifier
+    if (folder / MODEL_FILE).is_file():
+        verifier = FeatureVerifier.load(folder, encoder)
+    else:
+        method = _saved_method(folder)
+        refuse_unsafe_folder(folder)
+        refuse_broken_folder(folder)
+        verifier = LanguageModelVerifier.load(folder, method)
+    return verifier if calibration is None else CalibratedVerifier(verifier, calibration)
+
+
+def verifier_version(folder: Path) -> str:
+    """What `open_verifier(folder, ...).version` is, without loading a model; about 1 s for 500 MB of weights.
+
+    Raises:
+        ModelError: the folder is no verifier.
+    """
+    calibration = Calibration.load(folder)
+    if verifier_method(folder) == "feature":
+        return calibrated_version(saved_version(folder), calibration)
+    refuse_unsafe_folder(folder)
+    return calibrated_version(language_verifier_version(folder), calibration)
+
+
+def calibrated_version(version: str, calibration: Calibration | None) -> str:
+    """The version, with the calibration's hash where there is one: its verdicts are others."""
+    return version if calibration is None else f"{version}+c{calibration.content_hash}"
+
+
+def verifier_method(folder: Path) -> VerdictMethod:
+    """How the verifier in the folder judges. Raises ModelError when there is none."""
+    return "feature" if (folder / MODEL_FILE).is_file() else _saved_method(folder)
+
+
+def write_method(folder: Path, method: LanguageMethod, *, base: str) -> None:
+    """`verifier.json`, which makes a language model's folder a verifier's; `base` names what it was trained from."""
+    (folder / METHOD_FILE).write_text(json.dumps({"method": method, "base": base}, indent=1, sort_keys=True), "utf-8")
+
+
+class CalibratedVerifier:
+    """A verifier whose probabilities go through a calibration, and whose labels come from its thresholds.
+
+    Validity is the product of the mapped dimensions, mapped in turn; where the verifier says nothing of dimensions, its
+    own probability. Its label is the three labels together until a threshold of its own was fitted.
+    """
+
+    def __init__(self, verifier: Verifier, calibration: Calibration) -> None:
+        self.version = calibrated_version(verifier.version, calibration)
+        self.method: VerdictMethod = verifier.method
+        self._verifier = verifier
+        self._calibration = calibration
+
+    def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
+        """As the verifier itself; an item that it did not judge stays so."""
+        raw = self._verifier.judge(pairs, now=now)
+        dimensions = {(one.variant_id, one.target): self._dimension(one) for one in raw if one.target != "valid"}
+        verdicts = []
+        for one in raw:
+            if one.target == "valid":
+                parts = [dimensions[key] for d in DIMENSIONS if (key := (one.variant_id, d.key)) in dimensions]
+                verdicts.append(self._validity(one, parts))
+            else:
+                verdicts.append(dimensions[one.variant_id, one.target])
+        return verdicts
+
+    def _dimension(self, raw: Verdict) -> Verdict:
+        if raw.probability is None:
+            return replace(raw, verifier_version=self.version)
+        probability = self._calibration.probability(raw.target, raw.probability)
+        return self._said(raw, probability, probability >= self._calibration.threshold(raw.target))
+
+    def _validity(self, raw: Verdict, parts: Sequence[Verdict]) -> Verdict:
+        if raw.probability is None:
+            return replace(raw, verifier_version=self.version)
+        product = math.prod(part.probability for part in parts if part.probability is not None)
+        probability = self._calibration.probability("valid", product if parts else raw.probability)
+        if parts and "valid" not in self._calibration.thresholds:
+            return self._said(raw, probability, all(part.label for part in parts))
+        return self._said(raw, probability, probability >= self._calibration.threshold("valid"))
+
+    def _said(self, raw: Verdict, probability: float, label: bool) -> Verdict:
+        return replace(raw, probability=probability, label=label, verifier_version=self.version)
+
+
+def _saved_method(folder: Path) -> LanguageMethod:
+    file = folder / METHOD_FILE
+    try:
+        named = json.loads(file.read_text("utf-8"))["method"]
+    except FileNotFoundError as exc:
+        raise ModelError(
+            f"there is no verifier in {folder}: neither {MODEL_FILE} nor {METHOD_FILE}; train one first"
+        ) from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise ModelError(f"{file} names no method ({exc}); train the verifier again") from exc
+    for method in LANGUAGE_METHODS:
+        if named == method:
+            return method
+    raise ModelError(f"{file} names the method {named!r}; known are {', '.join(LANGUAGE_METHODS)}")
