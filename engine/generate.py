@@ -17,7 +17,6 @@ from data.ids import cluster_id, content_hash, normal_form, row_seed, variant_id
 from data.records import ContractCheck, Question, QuestionId, Recipe, RunId, Variant, VariantTypeKey
 from engine.backends.protocol import GenerationRequest, GeneratorBackend, Reply, Sampling
 from engine.candidate import Candidate, candidate_from_reply, is_abstain
-from engine.prompts import PROMPT_VERSION
 from engine.variant_types.table import VARIANT_TYPES, contract_checks, contract_passes
 
 NO_ANSWER: Final = "the question has no answer to keep or to move"
@@ -117,6 +116,7 @@ def variants_from_replies(
     *,
     backend: str,
     model: str,
+    prompt_version: str,
     sampling: Sampling,
     run_id: RunId | None,
     now: datetime,
@@ -157,7 +157,7 @@ def variants_from_replies(
             counts.duplicates += 1
             continue
         seen.add(fingerprint)
-        recipe = Recipe(backend, model, PROMPT_VERSION, settings, request.seed)
+        recipe = Recipe(backend, model, prompt_version, settings, request.seed)
         variant = variant_from_candidate(request, outcome, recipe=recipe, run_id=run_id, now=now)
         found = contract_checks(request.question, variant)
         counts.made += 1

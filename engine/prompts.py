@@ -11,11 +11,12 @@ from typing import Final
 from data.ids import content_hash
 from data.records import Question
 from engine.backends.protocol import GenerationRequest
-from engine.candidate import Candidate, abstain_option, reply_text
+from engine.candidate import Candidate, abstain_option, is_abstain, reply_text
 from engine.variant_types.critical import CONTROL_DEMONSTRATION, CONTROL_INSTRUCTIONS
 from engine.variant_types.demonstration import ORIGINAL
 from engine.variant_types.table import VARIANT_TYPES
 from engine.variant_types.variant_type import VariantType
+from engine.wording import best_match
 
 Message = dict[str, str]
 """{"role": "system" | "user" | "assistant", "content": text}, as chat templates and chat endpoints take it."""
@@ -41,6 +42,7 @@ SYSTEM: Final = (
     "`answer` is the position of the right option, counted from 0. Exactly one option is right. "
     "Options carry no letters or numbers of their own. Write in the language of the question."
 )
+TUNED_SYSTEM: Final = "Write the named variant of the item as JSON."
 _TASK: Final = "Variant type: {name}. {definition}\nHow: {instructions}"
 
 
@@ -64,14 +66,11 @@ def item_block(question: Question) -> str:
     return f"{BLOCK_START}\n{json.dumps(item, ensure_ascii=False)}\n{BLOCK_END}"
 
 
-def generation_messages(
-    question: Question, variant_type: VariantType, *, as_control: bool = False, with_demonstration: bool = True
-) -> list[Message]:
+def generation_messages(question: Question, variant_type: VariantType, *, as_control: bool = False) -> list[Message]:
     """What a chat model is told for one candidate: the task, one worked example, the question.
 
     Args:
         as_control: ask for critical testing's control; other types have none and ignore it.
-        with_demonstration: False for a tuned model, which needs no example.
     """
     controls = as_control and variant_type.key == "critical"
     task = _TASK.format(
@@ -79,22 +78,33 @@ def generation_messages(
         definition=variant_type.definition,
         instructions=CONTROL_INSTRUCTIONS if controls else variant_type.instructions,
     )
-    abstain = _abstain_line(question, variant_type)
-    messages: list[Message] = [{"role": "system", "content": SYSTEM}]
-    if with_demonstration:
-        shown = CONTROL_DEMONSTRATION if controls else variant_type.demonstration
-        messages += _turn(f"{task}{_abstain_line(ORIGINAL, variant_type)}\n{item_block(ORIGINAL)}", shown)
-    return [*messages, {"role": "user", "content": f"{task}{abstain}\n{item_block(question)}"}]
+    shown = CONTROL_DEMONSTRATION if controls else variant_type.demonstration
+    return [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": f"{task}{_abstain_line(ORIGINAL, variant_type)}\n{item_block(ORIGINAL)}"},
+        {"role": "assistant", "content": reply_text(shown)},
+        {"role": "user", "content": f"{task}{_abstain_line(question, variant_type)}\n{item_block(question)}"},
+    ]
 
 
-def request_messages(request: GenerationRequest, *, with_demonstration: bool = True) -> list[Message]:
-    """`generation_messages` of one request; half of the critical requests ask for a control."""
-    return generation_messages(
-        request.question,
-        VARIANT_TYPES[request.variant_type],
-        as_control=asks_for_control(request),
-        with_demonstration=with_demonstration,
-    )
+def tuned_messages(question: Question, variant_type: VariantType, *, as_control: bool = False) -> list[Message]:
+    """What a tuned model is told, in training and at inference alike: the type's name and the question, no more.
+
+    About half of the tokens of `generation_messages` without its example. The right option stands first and apart:
+    small models do not find an option by its position.
+    """
+    controls = as_control and variant_type.key == "critical"
+    name = f"{variant_type.name}, control" if controls else variant_type.name
+    return [
+        {"role": "system", "content": TUNED_SYSTEM},
+        {"role": "user", "content": f"{name}\n{_told_apart(question)}"},
+    ]
+
+
+def request_messages(request: GenerationRequest, *, is_tuned: bool = False) -> list[Message]:
+    """The messages of one request; half of the critical requests ask for a control."""
+    written = tuned_messages if is_tuned else generation_messages
+    return written(request.question, VARIANT_TYPES[request.variant_type], as_control=asks_for_control(request))
 
 
 def asks_for_control(request: GenerationRequest) -> bool:
@@ -104,12 +114,48 @@ def asks_for_control(request: GenerationRequest) -> bool:
 
 def training_messages(question: Question, variant_type: VariantType, candidate: Candidate) -> list[Message]:
     """The messages of a tuned model, its reply included: what supervised training shows it."""
-    asked = generation_messages(question, variant_type, as_control=candidate.is_control, with_demonstration=False)
-    return [*asked, {"role": "assistant", "content": reply_text(candidate)}]
+    asked = tuned_messages(question, variant_type, as_control=candidate.is_control)
+    return [*asked, {"role": "assistant", "content": reply_text(in_told_order(question, candidate))}]
 
 
-def _turn(asked: str, candidate: Candidate) -> Sequence[Message]:
-    return ({"role": "user", "content": asked}, {"role": "assistant", "content": reply_text(candidate)})
+def in_told_order(question: Question, candidate: Candidate) -> Candidate:
+    """The options in the order in which the prompt tells those that they come from; new ones after the answer.
+
+    A stored variant's options are shuffled, and a shuffle is nothing that a model should learn: the desk shuffles
+    replies itself. An abstain option stays last.
+    """
+    told = _right_first(question)
+    places = [_told_place(i, candidate, told) for i in range(len(candidate.options))]
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    return Candidate(
+        candidate.context,
+        tuple(candidate.options[i] for i in order),
+        order.index(candidate.answer_index),
+        candidate.is_control,
+    )
+
+
+def _told_place(index: int, candidate: Candidate, told: Sequence[str]) -> int:
+    if is_abstain(candidate.options[index]):
+        return len(told) + 1
+    place, found = best_match(candidate.options[index], told)
+    if found.is_same:
+        return place
+    return -1 if index == candidate.answer_index else len(told)
+
+
+def _right_first(question: Question) -> tuple[str, ...]:
+    """Raises ValueError without an answer: such a question is refused before any prompt is written."""
+    if question.answer_index is None:
+        raise ValueError(f"question {question.question_id} has no answer, so nothing can be asked of a tuned model")
+    right = question.options[question.answer_index]
+    return (right, *(option for i, option in enumerate(question.options) if i != question.answer_index))
+
+
+def _told_apart(question: Question) -> str:
+    right, *wrong = map(neutralised, _right_first(question))
+    item = {"context": neutralised(question.context), "right": right, "wrong": wrong}
+    return f"{BLOCK_START}\n{json.dumps(item, ensure_ascii=False)}\n{BLOCK_END}"
 
 
 def _abstain_line(question: Question, variant_type: VariantType) -> str:
@@ -128,3 +174,15 @@ PROMPT_VERSION: Final = (
         ]
     )[:12]
 )
+
+TUNED_PROMPT_VERSION: Final = (
+    "t_"
+    + content_hash(
+        [
+            training_messages(ORIGINAL, kind, shown)
+            for kind in VARIANT_TYPES.values()
+            for shown in (kind.demonstration, CONTROL_DEMONSTRATION)
+        ]
+    )[:12]
+)
+"""Of what tuned models are told; the hash covers the order of options in a reply as well."""

@@ -25,7 +25,7 @@ from data.errors import BackendError
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 from engine.backends.protocol import GenerationRequest, Reply, Sampling
 from engine.backends.reply_schema import reply_schema
-from engine.prompts import request_messages
+from engine.prompts import PROMPT_VERSION, request_messages
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class OpenAIBackend:
     """One endpoint and model; safe to iterate from one thread, while its requests run in several."""
 
     name: ClassVar[str] = "openai"
+    prompt_version: ClassVar[str] = PROMPT_VERSION
 
     def __init__(
         self,

@@ -40,10 +40,11 @@ class Reply:
 
 
 class GeneratorBackend(Protocol):
-    """A way to write variants. `model` names model and version for the recipe."""
+    """A way to write variants. `model` names model and version for the recipe, `prompt_version` how it was asked."""
 
     name: str
     model: str
+    prompt_version: str
 
     def supported_types(self) -> frozenset[VariantTypeKey]: ...
 

@@ -13,6 +13,8 @@ from engine.variant_types.table import VARIANT_TYPES
 
 # Small models fill what they may: at three characters a token a reply that uses all of it still closes in time.
 _CHARACTERS_PER_TOKEN: Final = 3
+# Tuned models close by themselves, and what must be copied may be long: no bound below what the tokens can spell.
+_TUNED_CHARACTERS_PER_TOKEN: Final = 6
 _CONTEXT_SHARE: Final = 0.5
 
 _LAYOUT: Final = {
@@ -25,31 +27,36 @@ _LAYOUT: Final = {
 }
 
 
-def reply_schema(request: GenerationRequest, max_new_tokens: int) -> dict[str, Any]:
-    """REPLY_SCHEMA with exact option count and with lengths that a reply of `max_new_tokens` can hold."""
+def reply_schema(request: GenerationRequest, max_new_tokens: int, *, is_tuned: bool = False) -> dict[str, Any]:
+    """REPLY_SCHEMA with exact option count and with lengths that a reply of `max_new_tokens` can hold.
+
+    `is_tuned`: bounded only by what so many tokens can spell, see `engine.tuned_generator`.
+    """
     options = VARIANT_TYPES[request.variant_type].option_count(request.question)
-    return _bounded(options, max_new_tokens)
+    if is_tuned:
+        most = _TUNED_CHARACTERS_PER_TOKEN * max_new_tokens
+        return _bounded(options, most, most)
+    characters = max(_CHARACTERS_PER_TOKEN * max_new_tokens - 60, 120)  # 60 for braces, keys and quotes
+    return _bounded(options, int(characters * _CONTEXT_SHARE), int(characters * (1 - _CONTEXT_SHARE)) // options)
 
 
-def grammar_schema_json(request: GenerationRequest, max_new_tokens: int) -> str:
+def grammar_schema_json(request: GenerationRequest, max_new_tokens: int, *, is_tuned: bool = False) -> str:
     """The same for llguidance, which also holds texts to begin with something: the strict parser refuses blank ones.
 
     Not every server takes a pattern beside a length, so only this decoder gets it. The layout travels in the schema,
     because vLLM passes nothing else on.
     """
-    schema = reply_schema(request, max_new_tokens)
+    schema = reply_schema(request, max_new_tokens, is_tuned=is_tuned)
     schema["x-guidance"] = _LAYOUT
     schema["properties"]["context"]["pattern"] = schema["properties"]["options"]["items"]["pattern"] = r"^\S"
     return json.dumps(schema)
 
 
-def _bounded(options: int, max_new_tokens: int) -> dict[str, Any]:
-    characters = max(_CHARACTERS_PER_TOKEN * max_new_tokens - 60, 120)  # 60 for braces, keys and quotes
+def _bounded(options: int, context_characters: int, option_characters: int) -> dict[str, Any]:
     schema = copy.deepcopy(REPLY_SCHEMA)
     fields = schema["properties"]
-    fields["context"]["maxLength"] = min(int(characters * _CONTEXT_SHARE), MAX_CONTEXT_CHARACTERS)
+    fields["context"]["maxLength"] = min(context_characters, MAX_CONTEXT_CHARACTERS)
     fields["options"]["minItems"] = fields["options"]["maxItems"] = options
-    per_option = int(characters * (1 - _CONTEXT_SHARE)) // options
-    fields["options"]["items"]["maxLength"] = min(per_option, MAX_OPTION_CHARACTERS)
+    fields["options"]["items"]["maxLength"] = min(option_characters, MAX_OPTION_CHARACTERS)
     fields["answer"]["maximum"] = options - 1
     return schema

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from data.records import VariantTypeKey
 from engine.backends.protocol import GenerationRequest, Reply, Sampling
 from engine.candidate import reply_text
+from engine.prompts import PROMPT_VERSION
 from engine.variant_types.table import VARIANT_TYPES
 from engine.variant_types.variant_type import Refusal
 
@@ -18,6 +19,7 @@ class RulesBackend:
     """Recipes of `engine.variant_types`; the sampling settings mean nothing to it, the seed of a request all."""
 
     name: ClassVar[str] = "rules"
+    prompt_version: ClassVar[str] = PROMPT_VERSION
 
     def __init__(self) -> None:
         self.model = RULES_VERSION

@@ -18,6 +18,7 @@ from engine.backends.reply_schema import grammar_schema_json
 from engine.embedded import model_folder
 from engine.model_safety import folder_fingerprint, refuse_unsafe_folder
 from engine.prompts import request_messages
+from engine.tuned_generator import is_tuned, prompt_version
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -55,11 +56,17 @@ class TransformersBackend:
         batch_size: int = 16,
         is_constrained: bool = True,
         shares_prefixes: bool = True,
+        is_tuned: bool = False,
     ) -> None:
-        """`shares_prefixes`: read a type's demonstration once; it is three quarters of a prompt."""
+        """`shares_prefixes`: read a type's demonstration once; it is three quarters of a prompt.
+
+        `is_tuned`: the model gets the short prompts that it was tuned on.
+        """
         from engine.backends.prefix_cache import PrefixCache
 
         self.model = model_name
+        self.prompt_version = prompt_version(tuned=is_tuned)
+        self._is_tuned = is_tuned
         self._model = model
         self._tokenizer = tokenizer
         self._batch_size = batch_size
@@ -86,6 +93,7 @@ class TransformersBackend:
             model_name=f"{folder.name}@{folder_fingerprint(folder)[:12]}",
             batch_size=int(str(settings.get("batch_size") or 16)),
             is_constrained=bool(settings.get("constrained", True)),
+            is_tuned=is_tuned(folder),
         )
 
     def supported_types(self) -> frozenset[VariantTypeKey]:
@@ -108,7 +116,7 @@ class TransformersBackend:
 
     def _prompt(self, request: GenerationRequest) -> _Prompt:
         """Cut after the demonstration, where the tokenizer cuts alike apart and joined."""
-        messages = request_messages(request)
+        messages = request_messages(request, is_tuned=self._is_tuned)
         text = str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
         if self._prefixes is None:
             return _Prompt((), self._tokens(text))
@@ -212,11 +220,8 @@ class TransformersBackend:
             return None
         from llguidance import LLMatcher
 
-        grammar = LLMatcher.grammar_from_json_schema
-        return [
-            LLMatcher(self._grammar_tokenizer, grammar(grammar_schema_json(request, sampling.max_new_tokens)))
-            for request in requests
-        ]
+        schemas = [grammar_schema_json(r, sampling.max_new_tokens, is_tuned=self._is_tuned) for r in requests]
+        return [LLMatcher(self._grammar_tokenizer, LLMatcher.grammar_from_json_schema(schema)) for schema in schemas]
 
 
 def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":

@@ -21,6 +21,7 @@ from engine.backends.reply_schema import grammar_schema_json
 from engine.embedded import model_folder
 from engine.model_safety import folder_fingerprint
 from engine.prompts import request_messages
+from engine.tuned_generator import is_tuned, prompt_version
 
 if TYPE_CHECKING:
     from vllm import LLM, RequestOutput, SamplingParams
@@ -55,9 +56,11 @@ class VllmBackend:
 
     name: ClassVar[str] = "vllm"
 
-    def __init__(self, engine: "LLM", *, model_name: str, longest: int) -> None:
-        """`longest`: tokens of prompt and reply together."""
+    def __init__(self, engine: "LLM", *, model_name: str, longest: int, is_tuned: bool = False) -> None:
+        """`longest`: tokens of prompt and reply together. `is_tuned`: the model gets the prompts it was tuned on."""
         self.model = model_name
+        self.prompt_version = prompt_version(tuned=is_tuned)
+        self._is_tuned = is_tuned
         self._engine = engine
         self._longest = longest
 
@@ -105,7 +108,12 @@ class VllmBackend:
                 f"vLLM cannot load {folder} ({_reason(exc)}); the run's log says more, a smaller max_model_len "
                 f"or model takes less memory"
             ) from exc
-        return cls(engine, model_name=f"{folder.name}@{folder_fingerprint(folder)[:12]}", longest=longest)
+        return cls(
+            engine,
+            model_name=f"{folder.name}@{folder_fingerprint(folder)[:12]}",
+            longest=longest,
+            is_tuned=is_tuned(folder),
+        )
 
     def supported_types(self) -> frozenset[VariantTypeKey]:
         return frozenset(VARIANT_TYPE_KEYS)
@@ -130,7 +138,7 @@ class VllmBackend:
             try:
                 made = self._engine.generate(
                     [{"prompt_token_ids": prompts[i]} for i in fitting],
-                    [_sampling_params(window[i], sampling) for i in fitting],
+                    [_sampling_params(window[i], sampling, is_tuned=self._is_tuned) for i in fitting],
                     use_tqdm=False,
                 )
             except EngineDeadError as exc:
@@ -144,7 +152,8 @@ class VllmBackend:
     def _prompt_tokens(self, request: GenerationRequest) -> list[int]:
         """The template has written its special tokens, the one at the beginning of the text included."""
         tokenizer = self._engine.get_tokenizer()
-        text = tokenizer.apply_chat_template(request_messages(request), add_generation_prompt=True, tokenize=False)
+        messages = request_messages(request, is_tuned=self._is_tuned)
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
 
     def _reply(
@@ -164,16 +173,17 @@ class VllmBackend:
         return Reply(request.request_id, completion.text, "", "", prompt_tokens, generated)
 
 
-def _sampling_params(request: GenerationRequest, sampling: Sampling) -> "SamplingParams":
+def _sampling_params(request: GenerationRequest, sampling: Sampling, *, is_tuned: bool) -> "SamplingParams":
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
+    schema = grammar_schema_json(request, sampling.max_new_tokens, is_tuned=is_tuned)
     return SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p if sampling.temperature > 0 else 1.0,
         max_tokens=sampling.max_new_tokens,
         seed=request.seed,
-        structured_outputs=StructuredOutputsParams(json=grammar_schema_json(request, sampling.max_new_tokens)),
+        structured_outputs=StructuredOutputsParams(json=schema),
     )
 
 

@@ -35,7 +35,6 @@ from engine.generate import (
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
-from engine.prompts import PROMPT_VERSION
 
 REQUEST_SCHEMA: Final = pa.schema(
     [
@@ -107,7 +106,7 @@ class GenerateStep:
         self._backend = backend
         self._sampling = sampling
         self.version = content_hash(
-            backend.name, backend.model, PROMPT_VERSION, canonical_sampling(sampling), backend_settings
+            backend.name, backend.model, backend.prompt_version, canonical_sampling(sampling), backend_settings
         )
 
     def setup(self) -> None:
@@ -152,6 +151,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         replies,
         backend=backend.name,
         model=backend.model,
+        prompt_version=backend.prompt_version,
         sampling=sampling,
         run_id=RunId(spec.run_id),
         now=datetime.now(UTC),

@@ -28,6 +28,7 @@ class FakeGenerator:
 
     name = "fake"
     model = "fake-1"
+    prompt_version = "p_fake"
 
     def __init__(self, texts, failure=""):
         self.texts = texts
@@ -47,7 +48,14 @@ def made_by(backend, questions, types, *, per_question=1, seed=1):
     requests = list(generation_requests(questions, types, per_question=per_question, seed=seed))
     replies = list(replies_in_order(backend, requests, Sampling()))
     return variants_from_replies(
-        requests, replies, backend=backend.name, model=backend.model, sampling=Sampling(), run_id=None, now=NOW
+        requests,
+        replies,
+        backend=backend.name,
+        model=backend.model,
+        prompt_version=backend.prompt_version,
+        sampling=Sampling(),
+        run_id=None,
+        now=NOW,
     )
 
 
@@ -164,7 +172,9 @@ def test_replies_out_of_order_are_a_bug_and_not_a_variant():
     replies = [Reply(r.request_id, "", "error", "", 0, 0) for r in requests][::-1]
 
     with pytest.raises(ValueError, match="stands where"):
-        variants_from_replies(requests, replies, backend="f", model="f", sampling=Sampling(), run_id=None, now=NOW)
+        variants_from_replies(
+            requests, replies, backend="f", model="f", prompt_version="p", sampling=Sampling(), run_id=None, now=NOW
+        )
 
 
 def test_shuffling_moves_the_answer_with_its_text_and_spreads_it():

@@ -1,0 +1,156 @@
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+pytest.importorskip("trl", reason="needs sagedesk[ml]")
+
+import torch
+from transformers import AutoTokenizer
+
+from data.errors import JobCancelledError, JobError
+from data.records import Recipe, Variant
+from engine.backends.protocol import GenerationRequest
+from engine.backends.transformers import TransformersBackend, load_causal_model
+from engine.candidate import candidate_from_reply
+from engine.jobs.report import Reporter
+from engine.prompts import in_told_order
+from engine.tuned_generator import write_mark
+from engine.variant_types.demonstration import ORIGINAL
+from engine.variant_types.table import VARIANT_TYPES
+from training.sft import TokenRow, fine_tune, generator_rows, sft_config
+from training.trainer_hooks import last_checkpoint
+
+pytestmark = pytest.mark.model
+
+ROWS = [TokenRow((5, 6, 7, 300 + n % 3, 2), 3) for n in range(16)]
+STEPS = {"per_device_train_batch_size": 4, "max_steps": 6, "eval_steps": 2, "save_steps": 2, "learning_rate": 1e-2}
+
+
+class CancelledAt(Reporter):
+    """A person cancels while the step of this number is under way."""
+
+    def __init__(self, events, step):
+        super().__init__(events)
+        self._step = step
+
+    def progress(self, done, total, message=""):
+        if done == self._step:
+            self.cancel()
+        super().progress(done, total, message)
+
+
+def tuned(base, tmp_path, rows=ROWS, validation=ROWS[:3], *, report=None, lora_rank=4, name="one", **overrides):
+    return fine_tune(
+        base,
+        rows,
+        validation,
+        config=sft_config(tmp_path / f"work-{name}", seed=1, overrides={**STEPS, **overrides}),
+        lora_rank=lora_rank,
+        goal=tmp_path / name,
+        report=report or Reporter(tmp_path / "events.jsonl"),
+    )
+
+
+def variant_of(kind):
+    shown = VARIANT_TYPES[kind].demonstration
+    recipe = Recipe("test", "", "", "{}", 0)
+    return Variant(
+        "v", ORIGINAL.question_id, kind, shown.context, shown.options, shown.answer_index, shown.is_control, 0, recipe,
+        None, datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lora_rank", [None, 4])
+def test_training_lowers_the_loss_and_leaves_a_model_that_loads(tiny_model_folder, tmp_path, lora_rank):
+    done = tuned(tiny_model_folder, tmp_path, lora_rank=lora_rank)
+
+    told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text("utf-8").splitlines()]
+    losses = [event["value"] for event in told if event.get("name") == "validation_loss"]
+    model, _ = load_causal_model(tmp_path / "one")
+    whole = sum(parameter.numel() for parameter in load_causal_model(tiny_model_folder)[0].parameters())
+    assert done.steps == 6
+    assert losses[-1] < losses[0]
+    assert done.best_validation_loss == min(losses)
+    assert (done.trainable_parameters == whole) == (lora_rank is None)
+    assert sum(parameter.numel() for parameter in model.parameters()) == whole
+    assert not list(tmp_path.glob("*.writing"))
+
+
+def test_a_cancelled_training_goes_on_where_it_was_and_ends_as_if_uninterrupted(tiny_model_folder, tmp_path):
+    tuned(tiny_model_folder, tmp_path, name="whole")
+    with pytest.raises(JobCancelledError):
+        tuned(tiny_model_folder, tmp_path, report=CancelledAt(tmp_path / "e.jsonl", 3))
+    assert not (tmp_path / "one").exists()
+    assert last_checkpoint(tmp_path / "work-one").name == "checkpoint-3"
+
+    done = tuned(tiny_model_folder, tmp_path)
+
+    assert (done.resumed_from_step, done.steps) == (3, 6)
+    one, whole = (load_causal_model(tmp_path / name)[0].state_dict() for name in ("one", "whole"))
+    assert all(torch.allclose(one[name], whole[name], atol=1e-5) for name in whole)
+
+
+def test_a_row_that_weighs_nothing_teaches_nothing(tiny_model_folder, tmp_path):
+    wrong = [TokenRow((5, 6, 7, 400, 2), 3, weight=0.0) for _ in ROWS]
+    with pytest.raises(JobError, match="changed no weight"):
+        tuned(tiny_model_folder, tmp_path, wrong, [])
+
+    tuned(
+        tiny_model_folder,
+        tmp_path,
+        [*(replace(row, weight=2.0) for row in ROWS), *wrong],
+        [],
+        name="both",
+        max_steps=40,
+    )
+
+    model, _ = load_causal_model(tmp_path / "both")
+    last = model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1]
+    assert int(last.argmax()) in {300, 301, 302}
+
+
+def test_training_stops_once_the_validation_loss_rises(tiny_model_folder, tmp_path):
+    other = [TokenRow((5, 6, 7, 500, 2), 3)]
+
+    done = tuned(tiny_model_folder, tmp_path, validation=other, max_steps=60, eval_steps=1)
+
+    assert done.steps < 60
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "no row"),
+        ([TokenRow((1, 2), 2)], "no completion"),
+        ([TokenRow((1, 2), 1, weight=float("nan"))], "weighs nan"),
+    ],
+)
+def test_rows_that_cannot_be_learnt_from_are_refused_before_a_model_is_loaded(tmp_path, rows, message):
+    with pytest.raises(JobError, match=message):
+        tuned(tmp_path / "no model", tmp_path, rows, [])
+
+
+@pytest.mark.parametrize("kind", VARIANT_TYPES)
+def test_a_generators_row_is_what_inference_reads_and_then_the_reply_with_its_end(tiny_model_folder, tmp_path, kind):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model_folder)
+    write_mark(tmp_path, base="tiny")
+    backend = TransformersBackend(
+        *load_causal_model(tiny_model_folder), model_name="tiny", shares_prefixes=False, is_tuned=True
+    )
+    variant = variant_of(kind)
+
+    [row] = generator_rows([(ORIGINAL, variant)], tokenizer, max_tokens=4000)
+
+    read = backend._prompt(GenerationRequest("g", ORIGINAL, kind, seed=2))
+    said = candidate_from_reply(tokenizer.decode(row.tokens[row.completion_start : -1]))
+    assert row.tokens[: row.completion_start] == read.rest
+    assert said == in_told_order(ORIGINAL, VARIANT_TYPES[kind].demonstration)
+    assert row.tokens[-1] == tokenizer.eos_token_id
+
+
+def test_rows_that_are_too_long_are_left_out(tiny_model_folder):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model_folder)
+
+    assert generator_rows([(ORIGINAL, variant_of("negation"))], tokenizer, max_tokens=50) == []

@@ -1,0 +1,313 @@
+"""Supervised fine-tuning of a causal language model on rows of tokens, over TRL's SFTTrainer; it reads top to bottom.
+
+Generators and language verifiers are trained by it: a row is the tokens that inference would read, then the tokens that
+it should say. Owns loss weights, early stop, resume and the folder that it leaves. Refuses a training that trains
+nothing. Left out: packing and padding-free batches, which want FlashAttention; multi-turn rows, which we have not.
+"""
+
+import hashlib
+import logging
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from datasets import Dataset
+from transformers import EarlyStoppingCallback, PrinterCallback
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
+
+from data.errors import InputError, JobError
+from data.records import Question, Variant
+from engine.backends.transformers import load_causal_model
+from engine.candidate import Candidate
+from engine.jobs.report import Reporter
+from engine.prompts import training_messages
+from engine.variant_types.table import VARIANT_TYPES
+from training.trainer_hooks import RunHooks, last_checkpoint, trainer_config
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+_IGNORED: Final = -100
+"""PyTorch's label of a token that no loss looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """`tokens[completion_start:]` is what the model should say after `tokens[:completion_start]`.
+
+    `weight` multiplies the loss of its tokens; weights that are 1 on average keep the learning rate's meaning.
+    """
+
+    tokens: tuple[int, ...]
+    completion_start: int
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FineTuned:
+    """`best_validation_loss` is None without validation rows; `resumed_from_step` 0 where it began anew."""
+
+    steps: int
+    best_validation_loss: float | None
+    trainable_parameters: int
+    resumed_from_step: int
+
+
+def sft_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> SFTConfig:
+    """Our defaults for CPU and GPU under TRL's own names, then `overrides`; checkpoints go to `work`.
+
+    Raises:
+        JobError: an override that SFTConfig does not know, or whose value does not fit.
+    """
+    is_gpu = torch.cuda.is_available()
+    defaults = {
+        "num_train_epochs": 1.0,
+        "per_device_train_batch_size": 8,
+        "per_device_eval_batch_size": 8,
+        "learning_rate": 2e-4,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": 0.05,
+        "weight_decay": 0.0,
+        "max_grad_norm": 1.0,
+        "eval_strategy": "steps",
+        "eval_steps": 0.1,
+        "save_strategy": "steps",
+        "save_steps": 0.1,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        # rows of like length share a batch: on a CPU padding costs what text costs
+        "train_sampling_strategy": "group_by_length",
+        "max_length": None,
+        "use_cpu": not is_gpu,
+        "bf16": is_gpu,
+        "gradient_checkpointing": is_gpu,
+        "dataloader_pin_memory": is_gpu,
+        "disable_tqdm": True,
+        "dataset_kwargs": {"skip_prepare_dataset": True},
+    }
+    return trainer_config(SFTConfig, work, seed=seed, defaults=defaults, overrides=overrides)
+
+
+def generator_rows(
+    pairs: Sequence[tuple[Question, Variant]], tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int
+) -> list[TokenRow]:
+    """One row a variant: exactly the tokens that inference reads for a tuned model, the reply, its end token.
+
+    Rows of more than `max_tokens` are left out, because a reply without its end teaches not to end.
+
+    Raises:
+        InputError: the tokenizer has no token that ends a reply.
+    """
+    rows = []
+    for question, variant in pairs:
+        candidate = Candidate(variant.context, variant.options, variant.answer_index, variant.is_control)
+        messages = training_messages(question, VARIANT_TYPES[variant.variant_type], candidate)
+        asked = str(tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True, tokenize=False))
+        prompt = tuple(tokenizer(asked, add_special_tokens=False).input_ids)
+        reply = tuple(tokenizer(messages[-1]["content"], add_special_tokens=False).input_ids)
+        whole = str(tokenizer.apply_chat_template(messages, tokenize=False))
+        closing = whole.removeprefix(asked + messages[-1]["content"])
+        tokens = (*prompt, *reply, _end_token(tokenizer, closing if closing != whole else ""))
+        if len(tokens) <= max_tokens:
+            rows.append(TokenRow(tokens, len(prompt)))
+    if len(rows) < len(pairs):
+        logger.warning("%d of %d rows take more than %d tokens and are left out", *_left(pairs, rows), max_tokens)
+    return rows
+
+
+def fine_tune(
+    base: Path,
+    rows: Sequence[TokenRow],
+    validation: Sequence[TokenRow],
+    *,
+    config: SFTConfig,
+    lora_rank: int | None,
+    goal: Path,
+    report: Reporter,
+    patience: int = 3,
+) -> FineTuned:
+    """Trains `base` on `rows` and leaves the merged model with its tokenizer in `goal`, whole or not at all.
+
+    Continues at the last whole checkpoint in `config.output_dir`. With validation rows it stops once their loss has
+    not fallen for `patience` evaluations, and keeps the weights of the best one.
+
+    Args:
+        lora_rank: rank of the adapters on all linear layers, merged at the end; None trains every weight.
+
+    Raises:
+        JobError: no rows, a row without completion, or nothing was trained.
+        ModelError: `base` must not or cannot be loaded.
+        JobCancelledError: a person stopped it; the checkpoint stays for a resume.
+    """
+    _refuse_unusable(rows, validation)
+    model, tokenizer = load_causal_model(base)
+    if lora_rank is None:
+        model.float()  # type: ignore[no-untyped-call]  # half-precision weights would swallow small updates; bf16 then is autocast's
+    work = Path(str(config.output_dir))
+    if not validation:
+        config.eval_strategy, config.load_best_model_at_end = "no", False
+    else:
+        config.load_best_model_at_end, config.metric_for_best_model = True, "eval_loss"
+        config.greater_is_better = False
+        config.save_steps = config.eval_steps or config.save_steps  # so that the best is among the saved
+    hooks = RunHooks(report, total_steps_text=f"fine-tuning on {len(rows)} rows")
+    trainer = WeightedTrainer(
+        model,
+        config,
+        train_dataset=_dataset(rows),
+        eval_dataset=_dataset(validation) if validation else None,
+        processing_class=tokenizer,
+        peft_config=lora_adapters(lora_rank) if lora_rank is not None else None,
+        callbacks=[hooks, *([EarlyStoppingCallback(patience)] if validation else [])],
+        data_collator=_Collator(tokenizer),
+    )
+    trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
+    trained = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
+    trainable = sum(parameter.numel() for parameter in trained)
+    if not trainable:
+        raise JobError(f"fine-tuning {base.name}: no parameter is trainable; give another LoRA rank, or none")
+    before = weights_digest(trained)
+    checkpoint = last_checkpoint(work)
+    resumed = int(checkpoint.name.removeprefix("checkpoint-")) if checkpoint else 0
+    if checkpoint:
+        report.message(f"fine-tuning goes on after step {resumed}")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    hooks.raise_if_cancelled()
+    if weights_digest(trained) == before:
+        raise JobError(f"fine-tuning {base.name}: {trainer.state.global_step} steps changed no weight; raise the rate")
+    save_model(trainer.model, tokenizer, goal)
+    best = trainer.state.best_metric
+    return FineTuned(trainer.state.global_step, None if best is None else float(best), trainable, resumed)
+
+
+def save_model(model: Any, tokenizer: "PreTrainedTokenizerBase", goal: Path) -> None:
+    """Safetensors, tokenizer, chat template and generation settings in `goal`, by rename; adapters are merged."""
+    plain = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    scratch = goal.with_name(goal.name + ".writing")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    plain.save_pretrained(str(scratch), safe_serialization=True)
+    tokenizer.save_pretrained(str(scratch))
+    shutil.rmtree(goal, ignore_errors=True)
+    scratch.rename(goal)
+
+
+class WeightedTrainer(SFTTrainer):
+    """SFTTrainer whose rows have weights, and which scores completions only.
+
+    TRL's fused head projects every position to the vocabulary where there is no Triton, prompts included: on a CPU a
+    quarter of a step. `logits_to_keep` goes through the model's own forward, so that adapters and wrappers stay.
+    """
+
+    def _set_signature_columns_if_needed(self) -> None:
+        if self._signature_columns is None:
+            self._signature_columns = ["input_ids", "labels", "weight"]
+
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """Weighted negative log-likelihood, summed and divided by the tokens of the whole step (all micro-batches)."""
+        if return_outputs:
+            raise NotImplementedError("the loss alone is computed; no metric of ours wants logits")
+        labels, weights = inputs["labels"], inputs["weight"]
+        first = int((labels != _IGNORED).any(dim=0).nonzero()[0])
+        kept = torch.arange(first - 1, labels.shape[1] - 1, device=labels.device)
+        logits = model(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            logits_to_keep=kept,
+            use_cache=False,
+        ).logits
+        losses = torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), labels[:, first:].flatten(), ignore_index=_IGNORED, reduction="none"
+        ).view(len(labels), -1)
+        tokens = (labels != _IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        loss = (losses * weights[:, None]).sum() / tokens
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            loss = loss * self.accelerator.num_processes
+        return loss
+
+
+class _Collator:
+    """Rows padded on the right to the longest of a batch."""
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
+        self._filler = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        width = max(len(row["input_ids"]) for row in rows)
+
+        def padded(values: Sequence[Sequence[int]], filler: int) -> torch.Tensor:
+            return torch.tensor([[*value, *[filler] * (width - len(value))] for value in values])
+
+        return {
+            "input_ids": padded([row["input_ids"] for row in rows], self._filler),
+            "attention_mask": padded([[1] * len(row["input_ids"]) for row in rows], 0),
+            "labels": padded([row["labels"] for row in rows], _IGNORED),
+            "weight": torch.tensor([row["weight"] for row in rows], dtype=torch.float32),
+        }
+
+
+def _end_token(tokenizer: "PreTrainedTokenizerBase", closing: str) -> int:
+    """The special token with which the chat template closes a turn, else the one that ends a text."""
+    after = tokenizer(closing, add_special_tokens=False).input_ids[:1] if closing else []
+    if after and after[0] in tokenizer.all_special_ids:
+        return int(after[0])
+    if tokenizer.eos_token_id is None:
+        raise InputError("fine-tuning: the tokenizer names no end-of-text token; use an instruction-tuned model")
+    return int(tokenizer.eos_token_id)
+
+
+def _dataset(rows: Sequence[TokenRow]) -> Dataset:
+    return Dataset.from_list(
+        [
+            {
+                "input_ids": list(row.tokens),
+                "labels": [_IGNORED] * row.completion_start + list(row.tokens[row.completion_start :]),
+                "weight": row.weight,
+            }
+            for row in rows
+        ]
+    )
+
+
+def lora_adapters(rank: int) -> Any:
+    """Adapters on all linear layers but the head. Raises JobError for a rank below 1."""
+    from peft import LoraConfig
+
+    if rank < 1:
+        raise JobError(f"fine-tuning: the LoRA rank is {rank}; give 1 or more, or none to train every weight")
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def _refuse_unusable(rows: Sequence[TokenRow], validation: Sequence[TokenRow]) -> None:
+    if not rows:
+        raise JobError("fine-tuning: there is no row to learn from; accept or label more variants")
+    for row in (*rows, *validation):
+        if not 0 < row.completion_start < len(row.tokens):
+            raise JobError("fine-tuning: a row has no prompt or no completion; its tokens are not what inference reads")
+        if not (math.isfinite(row.weight) and row.weight >= 0):
+            raise JobError(f"fine-tuning: a row weighs {row.weight}; weights are finite and not negative")
+
+
+def weights_digest(parameters: Sequence[torch.nn.Parameter]) -> str:
+    """SHA-256 over the values, by which a training proves that it changed them."""
+    total = hashlib.sha256()
+    for parameter in parameters:
+        total.update(parameter.detach().float().cpu().numpy().tobytes())
+    return total.hexdigest()
+
+
+def _left(pairs: Sequence[object], rows: Sequence[object]) -> tuple[int, int]:
+    return len(pairs) - len(rows), len(pairs)

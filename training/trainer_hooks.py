@@ -1,0 +1,139 @@
+"""What every trainer of ours does beside training: metrics and progress of the run, cancel, checkpoints to resume from.
+
+Owns the mark that makes a checkpoint whole, and how a trainer's config is made from a run's settings. Refuses to train.
+"""
+
+import dataclasses
+import logging
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import transformers
+
+from data.errors import JobCancelledError, JobError
+from engine.jobs.report import Reporter
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINT_MARK: Final = "complete"
+"""A file in a checkpoint's folder, written after everything else; a folder without it was cut short."""
+
+METRIC_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "loss": "loss",
+        "eval_loss": "validation_loss",
+        "learning_rate": "learning_rate",
+        "grad_norm": "grad_norm",
+    }
+)
+"""The trainer's name of a metric -> the run's."""
+
+_SET_BY_THE_RUN: Final = frozenset(
+    {"output_dir", "seed", "report_to", "push_to_hub", "hub_token", "resume_from_checkpoint", "deepspeed", "fsdp"}
+)
+
+_Config = TypeVar("_Config", bound=transformers.TrainingArguments)
+
+
+class RunHooks(transformers.TrainerCallback):  # type: ignore[misc]
+    """Turns a trainer's events into the run's, and a cancel into a checkpoint and an end.
+
+    `names` chooses which of the trainer's metrics are told, and under which name. After `train()` the caller asks
+    `raise_if_cancelled()`: the trainer itself ends a cancelled training as if it were done.
+    """
+
+    def __init__(
+        self, report: Reporter, *, total_steps_text: str = "", names: Mapping[str, str] = METRIC_NAMES
+    ) -> None:
+        """`total_steps_text`: what the steps are, for the line of progress ("fine-tuning the generator")."""
+        self._report = report
+        self._text = total_steps_text
+        self._names = names
+        self.is_cancelled = False
+
+    def on_log(
+        self,
+        _args: transformers.TrainingArguments,
+        state: transformers.TrainerState,
+        _control: transformers.TrainerControl,
+        logs: Mapping[str, float | None] | None = None,
+        **_further: object,
+    ) -> None:
+        for name, value in (logs or {}).items():
+            if name not in self._names or value is None:  # TRL's word for a step without such a figure
+                continue
+            if math.isfinite(value):
+                self._report.metric(self._names[name], float(value), state.global_step)
+            else:
+                self._report.message(f"{self._names[name]} is {value} at step {state.global_step}", "warning")
+
+    def on_step_end(
+        self,
+        _args: transformers.TrainingArguments,
+        state: transformers.TrainerState,
+        control: transformers.TrainerControl,
+        **_further: object,
+    ) -> None:
+        try:
+            self._report.progress(state.global_step, state.max_steps, self._text)
+        except JobCancelledError:
+            self.is_cancelled = True
+            control.should_save = True
+            control.should_training_stop = True
+
+    def on_save(
+        self,
+        args: transformers.TrainingArguments,
+        state: transformers.TrainerState,
+        _control: transformers.TrainerControl,
+        **_further: object,
+    ) -> None:
+        folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        (folder / CHECKPOINT_MARK).write_text(f"{state.global_step}\n", "utf-8")
+
+    def raise_if_cancelled(self) -> None:
+        """Raises JobCancelledError where a person stopped the training; its last checkpoint stays for a resume."""
+        if self.is_cancelled:
+            raise JobCancelledError("cancelled by a person")
+
+
+def last_checkpoint(work: Path) -> Path | None:
+    """The whole checkpoint of the most steps under `work`; those that were cut short are removed."""
+    whole: dict[int, Path] = {}
+    for folder in work.glob("checkpoint-*"):
+        steps = folder.name.removeprefix("checkpoint-")
+        if steps.isdigit() and (folder / CHECKPOINT_MARK).is_file():
+            whole[int(steps)] = folder
+        else:
+            logger.warning("checkpoint %s was cut short; it is removed", folder)
+            shutil.rmtree(folder, ignore_errors=True)
+    return whole[max(whole)] if whole else None
+
+
+def trainer_config(
+    config_class: type[_Config], work: Path, *, seed: int, defaults: Mapping[str, object], overrides: Mapping[str, Any]
+) -> _Config:
+    """The trainer's own config: our defaults, then a person's overrides under the names that TRL gives them.
+
+    Raises:
+        JobError: a name that the config does not know, one that the run sets itself, or a value that does not fit.
+    """
+    kind = config_class.__name__
+    known = {field.name for field in dataclasses.fields(config_class) if field.init}
+    for name in overrides:
+        if name in _SET_BY_THE_RUN:
+            raise JobError(f"{kind}: {name} is set by the run itself; leave it out")
+        if name not in known:
+            near = sorted(other for other in known if name.lower() in other or other in name.lower())[:3]
+            hint = f"; near are {', '.join(near)}" if near else ""
+            raise JobError(f"{kind}: there is no setting {name!r}{hint}; take a name of TRL's {kind}")
+    settings = {**defaults, **overrides, "output_dir": str(work), "seed": seed, "report_to": "none"}
+    try:
+        return config_class(**settings)
+    except (ValueError, TypeError, KeyError, ImportError) as exc:
+        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        raise JobError(f"{kind}: the settings do not fit together ({reason}); correct them") from exc
