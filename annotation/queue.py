@@ -1,7 +1,8 @@
 """What comes before people, in which order and why; and which of it is blind.
 
-Blindness is drawn once, on entry, from the stored seed and the variant's id alone: neither the verdicts nor the
-batch in which a variant came can change it. A blind item's place and reason say nothing of its verdicts.
+Blindness is drawn once, on entry, from the stored seed and the variant's id alone; what was asked of a question that
+is kept for judging verifiers is always blind. Neither the verdicts nor the batch in which a variant came can change
+it. A blind item's place and reason say nothing of its verdicts, nor why it is blind.
 """
 
 from collections.abc import Sequence
@@ -23,13 +24,13 @@ _BLIND_REASON: Final = "random check"
 def enqueue(
     connection: Connection, *, variant_ids: Sequence[VariantId], blind_share: float, seed: int, now: datetime
 ) -> int:
-    """Queue those that pass their contract; number of new entries.
+    """Queue those that pass their contract; number of new entries. The parts of their clusters are drawn before.
 
     Idempotent: an entry keeps its blindness; an assisted one that is there already is ordered anew by its
     latest verdicts.
 
     Args:
-        blind_share: 0..1, the share whose verdicts stay hidden until the answer.
+        blind_share: 0..1, the share of all but gate questions whose verdicts stay hidden until the answer.
     """
     table = QueueTable(connection)
     items = [
@@ -62,7 +63,9 @@ def priority_and_reason(candidate: QueueCandidate) -> tuple[float, str]:
 
 def _item(candidate: QueueCandidate, *, blind_share: float, seed: int, now: datetime) -> QueueItem:
     variant_id = candidate.variant_id
-    is_blind = is_drawn_blind(variant_id, share=blind_share, seed=seed)
+    is_blind = candidate.is_queued_blind
+    if is_blind is None:
+        is_blind = candidate.is_in_gate or is_drawn_blind(variant_id, share=blind_share, seed=seed)
     if is_blind:
         priority, reason = _unit("place", seed, variant_id), _BLIND_REASON
     else:

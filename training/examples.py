@@ -6,10 +6,12 @@ variants wait for people, who then see verdicts of a verifier that does not know
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from math import ceil
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from data.errors import InputError
 from data.ids import cluster_id, row_seed
 from data.records import Question, TrainingLabel, VariantId
 from data.samples import CREATED_AT, LabelledVariant, sample_questions, sample_variants
@@ -31,6 +33,8 @@ LABEL_SCHEMA: Final = pa.schema(
 
 SAMPLE_SPLIT_SEED: Final = 1
 HELD_OUT_SHARE: Final = 0.3
+FIRST_LABELS: Final = 300
+FIRST_LABELS_KEPT: Final = 0.3
 
 
 class SampleSplit(NamedTuple):
@@ -56,6 +60,18 @@ def learnt_from_sample() -> frozenset[VariantId]:
     return frozenset(it.variant.variant_id for it in sample_split().learnt)
 
 
+@cache
+def learnt_groups() -> frozenset[str]:
+    """The question clusters of `learnt_from_sample`."""
+    return _groups(sample_split().learnt)
+
+
+@cache
+def sample_held_out_groups() -> frozenset[str]:
+    """The sample's other question clusters: people label them, as those of any benchmark."""
+    return _groups(sample_split().held_out)
+
+
 def sample_labels(labelled: Sequence[LabelledVariant], questions: Iterable[Question]) -> list[TrainingLabel]:
     """Our own answers, in order: not blind, for we had made the defects, and only ever learnt from."""
     groups = {question.question_id: group_of(question) for question in questions}
@@ -71,6 +87,40 @@ def sample_labels(labelled: Sequence[LabelledVariant], questions: Iterable[Quest
         )
         for it in labelled
     ]
+
+
+class Selection(NamedTuple):
+    """`chosen` of the labels, in their order, and how many of the first labels there were and are among the chosen."""
+
+    chosen: list[TrainingLabel]
+    first: int
+    first_kept: int
+
+
+def select(labels: Sequence[TrainingLabel], *, max_labels: int | None, seed: int) -> Selection:
+    """At most so many of what is learnt from: a share of the first labels for good, then the newest of the others.
+
+    The first labels are the sample's, else the oldest FIRST_LABELS; at least FIRST_LABELS_KEPT of them are kept,
+    drawn by content and seed, so that a verifier does not drift with what it accepted itself (TRAINING 11).
+
+    Raises:
+        InputError: `max_labels` leaves no room for that share.
+    """
+    first = [label for label in labels if label.source == "sample"] or _oldest(labels)[:FIRST_LABELS]
+    if max_labels is None or len(labels) <= max_labels:
+        return Selection(list(labels), len(first), len(first))
+    least = ceil(FIRST_LABELS_KEPT * len(first))
+    if max_labels < least:
+        raise InputError(
+            f"at most {max_labels} labels: {least} of the {len(first)} first ones are always kept; allow at least those"
+        )
+    first_ids = {label.variant_id for label in first}
+    later = _oldest([label for label in labels if label.variant_id not in first_ids])
+    newest = later[max(0, len(later) - (max_labels - least)) :]
+    drawn = sorted(first, key=lambda label: (row_seed("first labels", seed, label.variant_id), label.variant_id))
+    kept = drawn[: max_labels - len(newest)]
+    ids = {label.variant_id for label in (*kept, *newest)}
+    return Selection([label for label in labels if label.variant_id in ids], len(first), len(kept))
 
 
 def group_of(question: Question) -> str:
@@ -101,3 +151,12 @@ def labels_table(labels: Iterable[TrainingLabel]) -> pa.Table:
         for label in labels
     ]
     return pa.Table.from_pylist(rows, schema=LABEL_SCHEMA)
+
+
+def _oldest(labels: Iterable[TrainingLabel]) -> list[TrainingLabel]:
+    return sorted(labels, key=lambda label: (label.labelled_at, label.variant_id))
+
+
+def _groups(labelled: Iterable[LabelledVariant]) -> frozenset[str]:
+    groups = {question.question_id: group_of(question) for question in sample_questions()}
+    return frozenset(groups[it.variant.question_id] for it in labelled)

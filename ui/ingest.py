@@ -3,10 +3,8 @@
 Each runs inside the transaction that marks its run as done, and does the same again without a change.
 """
 
-import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final
 
 from annotation.queue import enqueue
 from data.arrow import contract_checks_from, questions_from, variants_from, verdicts_from
@@ -19,13 +17,12 @@ from data.tables.variants import Judge, VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
 from training.examples import learnt_from_sample
+from ui.cluster_parts import draw_seed, ensure_parts
 from ui.settings import Settings
 from ui.submission import Ingest, Ingested
 from ui.usecases.models import champion_verifier, ingest_model
 from ui.usecases.review import BLIND_SHARE_POLICY
 from ui.usecases.verification import NO_VERIFIER, verification_submission
-
-QUEUE_SEED_POLICY: Final = "queue_seed"
 
 
 def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
@@ -74,11 +71,12 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         if run.settings.get("then_queue"):
             judged = dict.fromkeys(verdict.variant_id for verdict in verdicts)
             ids = [one for one in judged if one not in learnt_from_sample()]
+            ensure_parts(connection, now(), variant_ids=ids)
             queued = enqueue(
                 connection,
                 variant_ids=ids,
                 blind_share=PolicyTable(connection).get(BLIND_SHARE_POLICY, settings.blind_share),
-                seed=queue_seed(connection, now()),
+                seed=draw_seed(connection, now()),
                 now=now(),
             )
         return Ingested({"verdicts": written, "queued": queued})
@@ -94,13 +92,3 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
 def _count(folder: RunFolder, name: str) -> int:
     result = folder.result()
     return 0 if result is None else int(str(result.counts.get(name, 0)))
-
-
-def queue_seed(connection: Connection, now: datetime) -> int:
-    """The seed from which blindness is drawn: made once for a store, and kept."""
-    policies = PolicyTable(connection)
-    seed = policies.get(QUEUE_SEED_POLICY, -1)
-    if seed < 0:
-        seed = secrets.randbelow(2**31)
-        policies.set(QUEUE_SEED_POLICY, seed, by="desk", now=now)
-    return seed

@@ -16,7 +16,10 @@ from data.store import Connection
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """A variant that waits. `share` is the blind share in force when its blindness was drawn with `draw_seed`."""
+    """A variant that waits. `share` is the blind share in force when its blindness was drawn with `draw_seed`.
+
+    A variant of a gate question is blind whatever the share.
+    """
 
     variant_id: VariantId
     is_blind: bool
@@ -31,7 +34,8 @@ class QueueItem:
 class QueueCandidate:
     """A contract-passing variant with its latest probabilities.
 
-    `has_unparsed`: the latest verdict on some dimension did not parse. A missing dimension is None.
+    `has_unparsed`: the latest verdict on some dimension did not parse. A missing dimension is None. `is_in_gate`: its
+    question is kept for judging verifiers. `is_queued_blind`: how it stands in the queue; None where it does not.
     """
 
     variant_id: VariantId
@@ -39,6 +43,8 @@ class QueueCandidate:
     lc: float | None
     au: float | None
     has_unparsed: bool
+    is_in_gate: bool
+    is_queued_blind: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,12 @@ class QueueTable:
                         bool_or(probability IS NULL) AS has_unparsed
                     FROM verdict_latest WHERE target IN ('TC', 'LC', 'AU') GROUP BY variant_id
                 )
-                SELECT v.variant_id, s.tc, s.lc, s.au, coalesce(s.has_unparsed, false)
+                SELECT v.variant_id, s.tc, s.lc, s.au, coalesce(s.has_unparsed, false),
+                    coalesce(p.part = 'gate', false), i.is_blind
                 FROM variant v JOIN contract_outcome c USING (variant_id) LEFT JOIN scored s USING (variant_id)
+                LEFT JOIN question q ON q.question_id = v.question_id
+                LEFT JOIN cluster_part p ON p.cluster_id = q.cluster_id
+                LEFT JOIN queue_item i ON i.variant_id = v.variant_id
                 WHERE c.passes AND v.variant_id IN (SELECT variant_id FROM wanted_for_queue)
                 ORDER BY v.variant_id
                 """
@@ -140,6 +150,13 @@ class QueueTable:
         finally:
             self._connection.unregister("queue_batch")
         return self._count() - before
+
+    def undecided(self) -> list[VariantId]:
+        """What still waits for a decision, in id order, whoever has answered it."""
+        rows = self._connection.execute(
+            "SELECT variant_id FROM queue_item ANTI JOIN decision USING (variant_id) ORDER BY variant_id"
+        ).fetchall()
+        return [VariantId(row[0]) for row in rows]
 
     def find(self, variant_id: VariantId) -> QueueItem | None:
         row = _first(

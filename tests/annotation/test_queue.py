@@ -7,8 +7,11 @@ import pytest
 
 from annotation.leases import LEASE_LIFETIME, release_lease, take_lease
 from annotation.queue import enqueue, is_drawn_blind, priority_and_reason
-from data.records import VariantId
+from data.ids import cluster_id
+from data.records import Question, QuestionId, VariantId
 from data.store import Connection, Store
+from data.tables.cluster_parts import ClusterPartTable
+from data.tables.questions import QuestionTable
 from data.tables.queue import QueueCandidate, QueueTable
 
 NOW = datetime(2027, 1, 4, 9, 0, tzinfo=UTC)
@@ -134,6 +137,48 @@ def test_blind_items_are_about_the_share_and_drawn_by_seed_and_id_alone(connecti
     assert drawn != [is_drawn_blind(variant_id, share=0.3, seed=6) for variant_id in ids]
 
 
+def test_what_is_asked_of_a_gate_question_is_blind_at_any_share_unless_it_was_there_before(
+    connection: Connection,
+) -> None:
+    early, late = add_variant(connection, "v_early", TC=0.5), add_variant(connection, "v_late", TC=0.5)
+    enqueue(connection, variant_ids=[early], blind_share=0.0, seed=1, now=NOW)
+    question = Question(QuestionId("q_1"), "It", ("a", "b"), 0, "mini", "1")
+    QuestionTable(connection).upsert([question], now=NOW)
+    ClusterPartTable(connection).add({cluster_id("It", ("a", "b")): "gate"}, NOW)
+
+    enqueue(connection, variant_ids=[early, late], blind_share=0.0, seed=1, now=NOW)
+
+    before, after = QueueTable(connection).find(early), QueueTable(connection).find(late)
+    assert before is not None
+    assert after is not None
+    assert (before.is_blind, before.reason) == (False, "TC uncertain (0.50)")
+    assert (after.is_blind, after.reason) == (True, "random check")
+
+
+def test_an_assisted_item_keeps_a_reason_of_its_verdicts_when_the_share_grows(connection: Connection) -> None:
+    name = add_variant(connection, "v_1", TC=0.5)
+    enqueue(connection, variant_ids=[name], blind_share=0.0, seed=1, now=NOW)
+
+    enqueue(connection, variant_ids=[name], blind_share=1.0, seed=1, now=NOW)
+
+    item = QueueTable(connection).find(name)
+    assert item is not None
+    assert (item.is_blind, item.reason) == (False, "TC uncertain (0.50)")
+
+
+def test_a_question_in_another_part_is_as_blind_as_the_draw_says(connection: Connection) -> None:
+    names = [add_variant(connection, f"v_{n}") for n in range(30)]
+    QuestionTable(connection).upsert([Question(QuestionId("q_1"), "It", ("a", "b"), 0, "mini", "1")], now=NOW)
+    ClusterPartTable(connection).add({cluster_id("It", ("a", "b")): "calibration"}, NOW)
+
+    enqueue(connection, variant_ids=names, blind_share=0.3, seed=4, now=NOW)
+
+    for name in names:
+        item = QueueTable(connection).find(name)
+        assert item is not None
+        assert item.is_blind == is_drawn_blind(name, share=0.3, seed=4)
+
+
 def test_a_blind_items_place_and_reason_do_not_depend_on_its_verdicts(connection: Connection) -> None:
     known = add_variant(connection, "v_a", TC=0.5)
     enqueue(connection, variant_ids=[known], blind_share=1.0, seed=3, now=NOW)
@@ -218,12 +263,18 @@ def test_the_counts_tell_the_teams_progress_and_mine(connection: Connection) -> 
 
 
 @pytest.mark.parametrize(
-    ("candidate", "reason"),
+    ("probabilities", "reason"),
     [
-        (QueueCandidate(VariantId("v"), None, None, None, has_unparsed=False), "not verified yet"),
-        (QueueCandidate(VariantId("v"), 0.99, 0.95, 0.97, has_unparsed=False), "verifier sure; nearest call LC (0.95)"),
-        (QueueCandidate(VariantId("v"), 0.30, 0.95, None, has_unparsed=False), "TC uncertain (0.30)"),
+        ((None, None, None), "not verified yet"),
+        ((0.99, 0.95, 0.97), "verifier sure; nearest call LC (0.95)"),
+        ((0.30, 0.95, None), "TC uncertain (0.30)"),
     ],
 )
-def test_every_place_in_the_queue_has_a_reason_in_words(candidate: QueueCandidate, reason: str) -> None:
+def test_every_place_in_the_queue_has_a_reason_in_words(
+    probabilities: tuple[float | None, float | None, float | None], reason: str
+) -> None:
+    candidate = QueueCandidate(
+        VariantId("v"), *probabilities, has_unparsed=False, is_in_gate=False, is_queued_blind=None
+    )
+
     assert priority_and_reason(candidate)[1] == reason
