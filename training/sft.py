@@ -169,7 +169,8 @@ def fine_tune(
         data_collator=_Collator(tokenizer),
     )
     trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
-    trained = [parameter for parameter in trainer.model.parameters() if parameter.requires_grad]
+    trained_model: Any = trainer.model
+    trained = [parameter for parameter in trained_model.parameters() if parameter.requires_grad]
     trainable = sum(parameter.numel() for parameter in trained)
     if not trainable:
         raise JobError(f"fine-tuning {base.name}: no parameter is trainable; give another LoRA rank, or none")
@@ -182,7 +183,7 @@ def fine_tune(
     hooks.raise_if_cancelled()
     if weights_digest(trained) == before:
         raise JobError(f"fine-tuning {base.name}: {trainer.state.global_step} steps changed no weight; raise the rate")
-    save_model(trainer.model, tokenizer, goal)
+    save_model(trained_model, tokenizer, goal)
     best = trainer.state.best_metric
     return FineTuned(trainer.state.global_step, None if best is None else float(best), trainable, resumed)
 
@@ -208,7 +209,7 @@ class WeightedTrainer(SFTTrainer):
 
     def _set_signature_columns_if_needed(self) -> None:
         if self._signature_columns is None:
-            self._signature_columns = ["input_ids", "labels", "weight"]
+            self._signature_columns = ["input_ids", "labels", "weight"]  # type: ignore[assignment]  # typed None
 
     def compute_loss(
         self,

@@ -39,7 +39,7 @@ _SET_BY_THE_RUN: Final = frozenset(
 _Config = TypeVar("_Config", bound=transformers.TrainingArguments)
 
 
-class RunHooks(transformers.TrainerCallback):  # type: ignore[misc]
+class RunHooks(transformers.TrainerCallback):
     """Turns a trainer's events into the run's, and a cancel into a checkpoint and an end.
 
     `names` chooses which of the trainer's metrics are told, and under which name. After `train()` the caller asks
@@ -57,11 +57,11 @@ class RunHooks(transformers.TrainerCallback):  # type: ignore[misc]
 
     def on_log(
         self,
-        _args: transformers.TrainingArguments,
+        args: transformers.TrainingArguments,  # noqa: ARG002  (the callback's own signature)
         state: transformers.TrainerState,
-        _control: transformers.TrainerControl,
+        control: transformers.TrainerControl,  # noqa: ARG002
         logs: Mapping[str, float | None] | None = None,
-        **_further: object,
+        **kwargs: Any,  # noqa: ARG002
     ) -> None:
         for name, value in (logs or {}).items():
             if name not in self._names or value is None:  # TRL's word for a step without such a figure
@@ -73,10 +73,10 @@ class RunHooks(transformers.TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(
         self,
-        _args: transformers.TrainingArguments,
+        args: transformers.TrainingArguments,  # noqa: ARG002  (the callback's own signature)
         state: transformers.TrainerState,
         control: transformers.TrainerControl,
-        **_further: object,
+        **kwargs: Any,  # noqa: ARG002
     ) -> None:
         try:
             self._report.progress(state.global_step, state.max_steps, self._text)
@@ -89,8 +89,8 @@ class RunHooks(transformers.TrainerCallback):  # type: ignore[misc]
         self,
         args: transformers.TrainingArguments,
         state: transformers.TrainerState,
-        _control: transformers.TrainerControl,
-        **_further: object,
+        control: transformers.TrainerControl,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ARG002
     ) -> None:
         folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         (folder / CHECKPOINT_MARK).write_text(f"{state.global_step}\n", "utf-8")
