@@ -9,11 +9,13 @@ Refuses to hand out a folder whose files are not what its manifest says.
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -28,6 +30,8 @@ MANIFEST: Final = "manifest.json"
 _ALIASES_FILE: Final = "aliases.json"
 _ID_HEX_DIGITS: Final = 16
 _MODEL_ID: Final = re.compile(f"[0-9a-f]{{{_ID_HEX_DIGITS}}}")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +119,29 @@ def verified(model: RegisteredModel) -> RegisteredModel:
     return model
 
 
+def find_model(models: Path, model_id: str) -> RegisteredModel:
+    """As `read_model`, of whichever role.
+
+    Raises:
+        NotFoundError: no such model.
+        ModelError: the manifest is damaged.
+    """
+    for role in MODEL_ROLES:
+        with suppress(NotFoundError):
+            return read_model(models, role, model_id)
+    raise NotFoundError(f"no model {model_id!r} is registered; `sagedesk model list` shows all")
+
+
 def all_models(models: Path, role: ModelRole) -> list[RegisteredModel]:
-    """By id; half-made folders are not seen."""
-    if not (models / role).is_dir():
-        return []
-    return [
-        read_model(models, role, folder.name)
-        for folder in sorted((models / role).iterdir())
-        if folder.is_dir() and (folder / MANIFEST).exists()
-    ]
+    """By id; half-made folders are not seen, one with a damaged manifest is told in the log and left out."""
+    found = []
+    for folder in sorted((models / role).glob("*")):
+        if _MODEL_ID.fullmatch(folder.name) and (folder / MANIFEST).exists():
+            try:
+                found.append(read_model(models, role, folder.name))
+            except ModelError as exc:
+                logger.warning("%s", exc)
+    return found
 
 
 def aliases(models: Path, role: ModelRole) -> Mapping[Alias, str]:
@@ -194,7 +212,9 @@ def after_rollback(models: Path, role: ModelRole) -> str | None:
 
 
 def roll_back(models: Path, role: ModelRole) -> RegisteredModel | None:
-    """Champion and previous change places: done twice, all is as before. Where no generator came before, none is in use.
+    """Champion and previous change places: done twice, all is as before.
+
+    Where no registered generator came before, none is in use afterwards.
 
     Raises:
         ConflictError: there is nothing to go back to.

@@ -1,6 +1,7 @@
 """Decisions: what the team holds true of a variant; at most one each."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -65,6 +66,13 @@ class DecisionTable:
             f"SELECT {_COLUMNS} FROM decision WHERE variant_id IN (SELECT unnest(?::TEXT[]))", [list(variant_ids)]
         ).fetchall()
         return {VariantId(row[0]): _decision(row) for row in rows}
+
+    def count_since(self, since: datetime | None) -> int:
+        """Decided, or decided anew, after `since`; all of them if it is None."""
+        rows = self._connection.execute(
+            "SELECT count(*) FROM decision WHERE $since IS NULL OR decided_at > $since", {"since": since}
+        ).fetchall()
+        return int(rows[0][0])
 
     def count(self) -> dict[str, int]:
         """Decisions by outcome."""

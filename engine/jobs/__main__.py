@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from data.errors import JobCancelledError, SagedeskError
-from engine.jobs.folder import ResultState, RunFolder, RunResult
+from engine.jobs.folder import ResultState, RunFolder, RunResult, write_json
 from engine.jobs.kinds import job_function
 from engine.jobs.report import Reporter
+from engine.jobs.versions import VERSIONS_FILE, library_versions
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +21,9 @@ def run_job(folder: RunFolder) -> RunResult:
     reporter = Reporter(folder.events)
     reporter.cancel_on_sigterm()
     try:
-        counts = job_function(folder.spec().kind)(folder, reporter)
+        job = job_function(folder.spec().kind)
+        write_json(folder.outputs / VERSIONS_FILE, library_versions())
+        counts = job(folder, reporter)
         result = RunResult("done", counts, "")
     except JobCancelledError as exc:
         result = RunResult("cancelled", {}, str(exc))
