@@ -1,0 +1,240 @@
+"""GRPO of a generator with a verifier as reward, over TRL's GRPOTrainer; it reads top to bottom.
+
+TRL's defaults are for rewards by rule: here the KL to the start is on, the reward is one function, rewards are scaled
+within their group, and replies that were cut short teach nothing (TRAINING 5). Replies are drawn in this process, or
+by vLLM beside it or on a server: `vllm_overrides`. Refuses a training that changes nothing although it had signal.
+Left out: several processes; constrained decoding, for a policy has to learn the form itself.
+Source: GRPO, arXiv 2402.03300; the reward is ours (`docs/adr/0009-the-reward.md`).
+"""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Literal
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from data.errors import JobError
+from data.ids import row_seed
+from engine.backends.protocol import GenerationRequest, Sampling
+from engine.backends.transformers import load_causal_model
+from engine.jobs.report import Reporter
+from engine.prompts import asks_for_control, tuned_messages
+from engine.variant_types.table import VARIANT_TYPES
+from engine.verify import Verifier
+from training.grpo_hooks import GRPO_NAMES, Watch
+from training.grpo_reward import GroupReward, SampleFile
+from training.probe import ProbeItem, probe_rows
+from training.rewards import RewardSettings
+from training.sft import lora_adapters, save_model, weights_digest
+from training.stop_rules import StopRules
+from training.trainer_hooks import RunHooks, last_checkpoint, trainer_config
+
+logger = logging.getLogger(__name__)
+
+VllmMode = Literal["off", "colocate", "server"]
+
+_LONGEST_PROBE: Final = 1024
+_GROUPS_A_STEP: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """`stop_reason` is empty where all steps were made. Probe scores are None without a probe on both sides."""
+
+    steps: int
+    stop_reason: str
+    trainable_parameters: int
+    resumed_from_step: int
+    probe_before: float | None
+    probe_after: float | None
+
+
+def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> GRPOConfig:
+    """Our defaults under TRL's own names, then `overrides`; checkpoints go to `work`.
+
+    A step is two groups of `num_generations` replies, one a micro-batch; replies are drawn as hot as at inference.
+
+    Raises:
+        JobError: an override that GRPOConfig does not know, or whose value does not fit.
+    """
+    is_gpu = torch.cuda.is_available()
+    group_size = overrides.get("num_generations", 8)
+    defaults: dict[str, object] = {
+        "max_steps": 100,
+        "num_generations": group_size,
+        "per_device_train_batch_size": group_size,
+        "gradient_accumulation_steps": _GROUPS_A_STEP,
+        "beta": 0.02,
+        "scale_rewards": "group",
+        "mask_truncated_completions": True,
+        "temperature": Sampling().temperature,
+        "max_completion_length": Sampling().max_new_tokens,
+        "learning_rate": 1e-5,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 0.05,
+        "weight_decay": 0.0,
+        "max_grad_norm": 1.0,
+        "save_strategy": "steps",
+        "save_steps": 10,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        "shuffle_dataset": False,
+        "use_cpu": not is_gpu,
+        "bf16": is_gpu,
+        "gradient_checkpointing": is_gpu,
+        "dataloader_pin_memory": is_gpu,
+        "disable_tqdm": True,
+    }
+    return trainer_config(GRPOConfig, work, seed=seed, defaults=defaults, overrides=overrides)
+
+
+def vllm_overrides(mode: VllmMode, url: str | None) -> dict[str, object]:
+    """TRL's settings for drawing replies with vLLM: in the trainer's own process, or at a `trl vllm-serve`.
+
+    Raises:
+        JobError: a server without its address, or an address without a server.
+    """
+    if (mode == "server") != (url is not None):
+        raise JobError("GRPO: vLLM at a server needs the server's address, and no other mode takes one")
+    if mode == "off":
+        return {}
+    return {"use_vllm": True, "vllm_mode": mode, **({"vllm_server_base_url": url} if url is not None else {})}
+
+
+def train_grpo(
+    base: Path,
+    prompts: Sequence[GenerationRequest],
+    verifier: Verifier,
+    *,
+    config: GRPOConfig,
+    settings: RewardSettings,
+    lora_rank: int | None,
+    stop: StopRules,
+    probe: Sequence[ProbeItem],
+    goal: Path,
+    samples: Path,
+    report: Reporter,
+    probe_every: int = 10,
+) -> Tuned:
+    """Trains `base` for `config.max_steps` or until a rule stops it; leaves the merged model in `goal`.
+
+    Continues at the last whole checkpoint in `config.output_dir`; on the CPU path it then ends where it would have.
+
+    Args:
+        prompts: what replies are drawn for; the seed of a critical one says whether it asks for a control.
+        probe: items that people judged, scored every `probe_every` steps; samples are kept as often.
+        samples: the JSON lines file of kept groups.
+
+    Raises:
+        JobError: no prompts, nothing scorable, no finite gradient, or weights that signal did not change.
+        ModelError: `base` must not or cannot be loaded.
+        JobCancelledError: a person stopped it; the checkpoint stays for a resume.
+    """
+    if not prompts:
+        raise JobError("GRPO: there is no prompt; import more questions, or widen what is trained on")
+    group_size = config.num_generations
+    assert config.output_dir is not None and group_size is not None  # noqa: S101, PT018  (`grpo_config` sets both)
+    model, tokenizer = load_causal_model(base)
+    if lora_rank is None:
+        # half-precision weights would swallow small updates; bf16 then is autocast's
+        model.float()  # type: ignore[no-untyped-call]
+    checkpoint = last_checkpoint(Path(config.output_dir))
+    resumed = int(checkpoint.name.removeprefix("checkpoint-")) if checkpoint else 0
+    rows = probe_rows(probe, tokenizer, max_tokens=_LONGEST_PROBE, seed=config.seed)
+    if rows is None:
+        report.message("no probe: it needs items that people accepted and such that they rejected", "warning")
+    watch = Watch(stop, report, probe=rows, probe_every=probe_every, verifier=verifier.version)
+    hooks = RunHooks(report, total_steps_text="training by reward", names=GRPO_NAMES)
+    reward = GroupReward(
+        prompts,
+        verifier,
+        settings,
+        group_size=group_size,
+        samples=SampleFile(samples, every=probe_every, after_step=resumed),
+    )
+    try:
+        trainer = GRPOTrainer(
+            model,
+            reward_funcs=reward,
+            args=config,
+            train_dataset=_dataset(prompts, config, group_size),
+            processing_class=tokenizer,
+            peft_config=lora_adapters(lora_rank) if lora_rank is not None else None,
+            callbacks=[hooks, watch],
+        )
+    except (ImportError, ConnectionError) as exc:
+        raise JobError(f"GRPO: {str(exc).splitlines()[0]}; see docs/training.md, or set vLLM to off") from exc
+    trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
+    policy = trainer.model
+    assert isinstance(policy, torch.nn.Module)  # noqa: S101  (the trainer has just been given it)
+    trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+    trainable = sum(parameter.numel() for parameter in trained)
+    if not trainable:
+        raise JobError(f"GRPO of {base.name}: no parameter is trainable; give another LoRA rank, or none")
+    before = weights_digest(trained)
+    if checkpoint:
+        report.message(f"training by reward goes on after step {resumed}")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    hooks.raise_if_cancelled()
+    taught = any(share is not None and share < 1 for share in (e.get("zero_variance_share") for e in watch.history))
+    if taught and weights_digest(trained) == before:
+        raise JobError(f"GRPO of {base.name}: {trainer.state.global_step} steps changed no weight; raise the rate")
+    save_model(policy, tokenizer, goal)
+    probes = [value for entry in watch.history if (value := entry.get("probe")) is not None]
+    return Tuned(
+        steps=trainer.state.global_step,
+        stop_reason=watch.reason,
+        trainable_parameters=trainable,
+        resumed_from_step=resumed,
+        probe_before=probes[0] if probes else None,
+        probe_after=probes[-1] if probes else None,
+    )
+
+
+def prompt_order(prompts: Sequence[GenerationRequest], *, seed: int) -> Iterator[int]:
+    """Places of `prompts` without end: types take turns, and each type's prompts come in an order of their own.
+
+    By content and seed, so that a resumed training meets the prompts that it would have met.
+    """
+    places: dict[str, list[int]] = {}
+    for place, request in enumerate(prompts):
+        places.setdefault(request.variant_type, []).append(place)
+    for of_type in places.values():
+        of_type.sort(key=lambda place: row_seed("prompt order", seed, prompts[place].request_id))
+    turn = 0
+    while True:
+        types = sorted(places)
+        Random(row_seed("type order", seed, turn)).shuffle(types)  # noqa: S311  (a reproducible order, no secret)
+        for variant_type in types:
+            yield places[variant_type][turn % len(places[variant_type])]
+        turn += 1
+
+
+def _dataset(prompts: Sequence[GenerationRequest], config: GRPOConfig, group_size: int) -> Dataset:
+    """One row a group and step, in order: a second epoch would be shuffled otherwise after a resume."""
+    a_draw, steps_a_draw = config.generation_batch_size, config.steps_per_generation
+    assert a_draw is not None and steps_a_draw is not None  # noqa: S101, PT018  (GRPOConfig derives both)
+    draws = math.ceil(config.max_steps * config.gradient_accumulation_steps / (steps_a_draw * config.num_iterations))
+    order = prompt_order(prompts, seed=config.seed)
+    return Dataset.from_list(
+        [
+            {
+                "prompt": tuned_messages(
+                    prompts[place].question,
+                    VARIANT_TYPES[prompts[place].variant_type],
+                    as_control=asks_for_control(prompts[place]),
+                ),
+                "request": place,
+            }
+            for place in islice(order, draws * a_draw // group_size)
+        ]
+    )

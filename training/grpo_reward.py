@@ -1,0 +1,152 @@
+"""The one reward function that the trainer calls, what it tells of each step, and the samples that it keeps.
+
+Owns the way from a trainer's flat batch to groups and back. Refuses to say what a reply is worth: `training.rewards`.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import transformers
+
+from data.dimensions import DIMENSIONS
+from engine.backends.protocol import GenerationRequest
+from engine.verify import Verifier
+from engine.wording import words
+from training.rewards import RewardSettings, Scored, score_groups, teaches, training_rewards
+
+
+class GroupReward:
+    """Scores the replies of one generation batch: TRL's form of a reward function, with our groups inside."""
+
+    def __init__(
+        self,
+        requests: Sequence[GenerationRequest],
+        verifier: Verifier,
+        settings: RewardSettings,
+        *,
+        group_size: int,
+        samples: "SampleFile",
+    ) -> None:
+        """`requests`: those that the data set's column `request` counts, from 0."""
+        self._requests = requests
+        self._verifier = verifier
+        self._settings = settings
+        self._group_size = group_size
+        self._samples = samples
+        self.__name__ = "contract_and_verifier"
+
+    def __call__(
+        self,
+        completions: Sequence[Sequence[Mapping[str, str]]],
+        request: Sequence[int],
+        trainer_state: transformers.TrainerState,
+        log_metric: Callable[[str, float], None],
+        **_further: Any,  # the trainer passes every column and more
+    ) -> list[float | None]:
+        """One reward a completion; those of one prompt stand together, `group_size` of them."""
+        starts = range(0, len(completions), self._group_size)
+        requests = [self._requests[request[start]] for start in starts]
+        texts = [[reply[0]["content"] for reply in completions[start : start + self._group_size]] for start in starts]
+        groups = score_groups(requests, texts, self._verifier, self._settings, now=datetime.now(UTC))
+        for name, value in step_figures(requests, texts, groups).items():
+            log_metric(name, value)
+        self._samples.keep(trainer_state.global_step + 1, requests, texts, groups)
+        return [reward for group in groups for reward in training_rewards(group)]
+
+
+def step_figures(
+    requests: Sequence[GenerationRequest], texts: Sequence[Sequence[str]], groups: Sequence[Sequence[Scored]]
+) -> dict[str, float]:
+    """The run's metrics of one step; a figure without anything to average is left out.
+
+    `reward/TYPE` over scorable replies of a type, `reward/TC` and so on over judged ones. `zero_variance_share`
+    counts the groups that taught nothing (`training.rewards.teaches`), whatever their shaped rewards.
+    """
+    replies = [scored for group in groups for scored in group]
+    figures = {
+        "parse_share": fmean(scored.parsed for scored in replies),
+        "contract_share": fmean(scored.passes_contract for scored in replies),
+        "accepted_share": fmean(scored.is_accepted for scored in replies),
+        "scored_share": fmean(scored.reward is not None for scored in replies),
+        "duplicate_share": fmean(scored.is_duplicate for scored in replies),
+        "zero_variance_share": fmean(not teaches(group) for group in groups),
+        "distinct_2": fmean(_distinct_pairs(replies_of_one) for replies_of_one in texts),
+    }
+    for dimension in DIMENSIONS:
+        judged = [
+            s.probabilities[dimension.key] for s in replies if s.probabilities and dimension.key in s.probabilities
+        ]
+        if judged:
+            figures[f"reward/{dimension.key}"] = fmean(judged)
+    for variant_type in {request.variant_type for request in requests}:
+        rewards = [
+            scored.reward
+            for request, group in zip(requests, groups, strict=True)
+            for scored in group
+            if request.variant_type == variant_type and scored.reward is not None
+        ]
+        if rewards:
+            figures[f"reward/{variant_type}"] = fmean(rewards)
+    return figures
+
+
+class SampleFile:
+    """JSON lines of whole groups, the first step's and those of every `every` steps; for people to read."""
+
+    def __init__(self, file: Path, *, every: int, after_step: int) -> None:
+        """What the file holds of steps after `after_step` is forgotten: a resumed training makes them again."""
+        self._file = file
+        self._every = every
+        kept = [line for line in _lines(file) if json.loads(line)["step"] <= after_step]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(file.name + ".tmp")
+        temporary.write_text("".join(kept), "utf-8")
+        temporary.replace(file)
+
+    def keep(
+        self,
+        step: int,
+        requests: Sequence[GenerationRequest],
+        texts: Sequence[Sequence[str]],
+        groups: Sequence[Sequence[Scored]],
+    ) -> None:
+        """Appends the step's groups where the step is one of those that are kept."""
+        if step != 1 and step % self._every:
+            return
+        with self._file.open("a", encoding="utf-8") as out:
+            for request, replies, group in zip(requests, texts, groups, strict=True):
+                for text, scored in zip(replies, group, strict=True):
+                    out.write(json.dumps(_sample(step, request, text, scored), ensure_ascii=False) + "\n")
+
+
+def _sample(step: int, request: GenerationRequest, text: str, scored: Scored) -> dict[str, object]:
+    return {
+        "step": step,
+        "question_id": request.question.question_id,
+        "type": request.variant_type,
+        "text": text,
+        "reward": scored.reward,
+        "passes_contract": scored.passes_contract,
+        "is_accepted": scored.is_accepted,
+        "is_duplicate": scored.is_duplicate,
+        "probabilities": scored.probabilities,
+        "penalties": dict(scored.penalties),
+    }
+
+
+def _distinct_pairs(texts: Sequence[str]) -> float:
+    """Distinct word pairs over all word pairs; 0.0 where there are none."""
+    pairs = [pair for text in texts for pair in pairwise(words(text))]
+    return len(set(pairs)) / len(pairs) if pairs else 0.0
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """Whole lines; one that a kill cut short is dropped."""
+    if file.exists():
+        with file.open(encoding="utf-8") as lines:
+            yield from (line for line in lines if line.endswith("\n"))
