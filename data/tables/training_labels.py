@@ -83,7 +83,7 @@ class TrainingLabelTable:
                      WHEN said.stands THEN 'skipped' ELSE 'deleted' END,
                 d.tc, d.lc, d.au,
                 coalesce(d.basis = 'annotations' AND behind.is_blind, false),
-                coalesce(CASE WHEN d.basis = 'annotations' THEN behind.last_at END, d.decided_at, said.last_at) AS at
+                coalesce(CASE WHEN d.basis = 'annotations' THEN behind.last_at END, d.decided_at, said.last_at) AS spoken_at
             FROM (SELECT variant_id FROM said UNION SELECT variant_id FROM decision) AS known
             JOIN variant v USING (variant_id)
             JOIN question q USING (question_id)
@@ -92,7 +92,7 @@ class TrainingLabelTable:
             LEFT JOIN voiced USING (variant_id)
             LEFT JOIN behind USING (variant_id)
             LEFT JOIN contract_outcome c USING (variant_id)
-            ORDER BY at, v.variant_id
+            ORDER BY spoken_at, v.variant_id
             """
         ).fetchall()
         return [_answered(row) for row in rows]
