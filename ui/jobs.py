@@ -128,7 +128,7 @@ class Supervisor:
             run = self.get(run_id)
             if run.state not in ("lost", "failed", "cancelled", "away"):
                 raise ConflictError(
-                    f"run {run_id} is {run.state}; only one that ended undone, or is away, can be resumed"
+                    f"run {run_id} is {run.state}; only a lost, failed, cancelled or away one can be resumed"
                 )
             self._reopen(run, replace(run, state="queued", ended_at=None, message="resumed", result={}))
             self._may_have_queued = True

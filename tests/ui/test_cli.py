@@ -111,7 +111,7 @@ def test_runs_can_be_listed_shown_and_read(sagedesk: Sagedesk, stocked: None) ->
     assert shown.json["variant"]["recipe"]["backend"] == "rules"
     assert log.json["run_id"] == run_id
     assert (resumed.status, resumed.out) == (1, "")
-    assert "only a lost, failed or cancelled run can be resumed" in resumed.err
+    assert "only a lost, failed, cancelled or away one can be resumed" in resumed.err
 
 
 def test_a_known_error_is_one_line_and_status_1(sagedesk: Sagedesk) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Final, cast
 
 import typer
@@ -10,7 +11,7 @@ from data.records import RUN_STATES, Run, RunState
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.settings import read_settings
-from ui.usecases import runs
+from ui.usecases import run_transfer, runs
 
 app = typer.Typer(help="Runs: executions of jobs.", no_args_is_help=True)
 
@@ -89,9 +90,44 @@ def cancel(run_id: RunId, as_json: AsJson = False) -> None:
 
 @app.command()
 def resume(run_id: RunId, wait: Wait = True, as_json: AsJson = False) -> None:
-    """Run a lost, failed or cancelled run on from what it has finished."""
+    """Run a lost, failed, cancelled or away run on, here, from what it has finished."""
     with open_line(read_settings()) as line:
         run = line.call(runs.resume_run, run_id=run_id)
+        if wait:
+            run = wait_for(line, run)
+    if as_json:
+        emit_json(run)
+    else:
+        emit_run(run)
+
+
+@app.command()
+def export(
+    run_id: RunId,
+    to: Annotated[Path, typer.Argument(metavar="DIR|FILE.tar", help="A new folder or .tar file; or where to make it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a run for another machine: inputs, what it has so far, models."""
+    with open_line(read_settings()) as line:
+        made = line.call(run_transfer.export_run, run_id=run_id, to=to.absolute())
+    if as_json:
+        emit_json(made)
+        return
+    models = ", ".join(made.models.values())
+    emit_facts([("run", made.run.run_id), ("path", made.path), ("bytes", made.size_bytes), ("models", models or None)])
+    talk(f"on the worker: `python -m engine.jobs {run_id}`; then here: `sagedesk run collect {run_id} DIR|FILE.tar`")
+
+
+@app.command()
+def collect(
+    run_id: RunId,
+    source: Annotated[Path, typer.Argument(metavar="DIR|FILE.tar", help="What came back from the worker.")],
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Take in what a worker made of an exported run."""
+    with open_line(read_settings()) as line:
+        run = line.call(run_transfer.collect_run, run_id=run_id, source=source.absolute())
         if wait:
             run = wait_for(line, run)
     if as_json:

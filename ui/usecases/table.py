@@ -41,6 +41,8 @@ USE_CASES: Final[Mapping[str, str]] = {
     "release.show": "ui.usecases.releases:show_release",
     "release.verify": "ui.usecases.releases:verify_release",
     "run.cancel": "ui.usecases.runs:cancel_run",
+    "run.collect": "ui.usecases.run_transfer:collect_run",
+    "run.export": "ui.usecases.run_transfer:export_run",
     "run.list": "ui.usecases.runs:list_runs",
     "run.log": "ui.usecases.runs:run_log",
     "run.metrics": "ui.usecases.runs:run_metrics",

@@ -7,7 +7,7 @@ import pytest
 
 from data.errors import PermissionDeniedError
 from data.tables.audit import AuditTable
-from ui.usecases import generation, imports, models, overview, runs, samples, sync, verification
+from ui.usecases import generation, imports, models, overview, run_transfer, runs, samples, sync, verification
 from ui.usecases.context import Actor, Desk
 
 ANA = Actor("ana", "annotator")
@@ -19,6 +19,8 @@ LEADS_ONLY: dict[str, Callable[[Desk], object]] = {
     "generation.start": lambda desk: generation.start_generation(desk, ANA, backend="rules"),
     "verification.start": lambda desk: verification.start_verification(desk, ANA),
     "run.cancel": lambda desk: runs.cancel_run(desk, ANA, run_id="r_1"),
+    "run.collect": lambda desk: run_transfer.collect_run(desk, ANA, run_id="r_1", source=Path("x")),
+    "run.export": lambda desk: run_transfer.export_run(desk, ANA, run_id="r_1", to=Path("x")),
     "run.resume": lambda desk: runs.resume_run(desk, ANA, run_id="r_1"),
     "model.train": lambda desk: models.train_verifier(desk, ANA),
     "model.promote": lambda desk: models.promote_verifier(desk, ANA, model_id="m"),
