@@ -28,7 +28,7 @@ from engine.features import (
     can_be_judged,
     features,
 )
-from engine.verifier_metrics import Probabilities, TargetQuality, Truths, as_json, target_quality
+from engine.verifier_metrics import Probabilities, TargetQuality, Truths, as_json, target_quality, target_truth
 from engine.verify import Pair
 
 _CONTEXT: Final = (
@@ -125,7 +125,7 @@ def train(
     for step, dimension in enumerate(DIMENSIONS, 1):
         progress(step, steps, f"learning {dimension.name.lower()}")
         labels = [answer.of(dimension.key) for answer in answers]
-        _require_both_answers(dimension.key, labels, groups)
+        require_both_answers(dimension.key, labels, groups)
         fitted.append(_fit(dimension.key, rows, types, labels, folds, has_encoder=encoder is not None))
     verifier = FeatureVerifier([one.model for one in fitted], encoder=encoder)
     by_target: dict[VerdictTarget, Probabilities] = {one.model.dimension: one.probabilities for one in fitted}
@@ -145,6 +145,18 @@ def train(
             },
         ),
     )
+
+
+def require_both_answers(target: VerdictTarget, labels: Sequence[bool | None], groups: Sequence[str]) -> None:
+    """Raises InputError unless yes and no are each given to variants of at least two question groups."""
+    for answer in (True, False):
+        having = {group for label, group in zip(labels, groups, strict=True) if label is answer}
+        if len(having) < _FEWEST_GROUPS:
+            word = "yes" if answer else "no"
+            raise InputError(
+                f"training a verifier: {target} is answered {word} for {len(having)} questions, and at least "
+                f"{_FEWEST_GROUPS} are needed; label more variants"
+            )
 
 
 def report_as_json(report: TrainingReport) -> dict[str, object]:
@@ -178,17 +190,6 @@ def _folds(answers: Sequence[Answers], groups: Sequence[str], seed: int) -> NDAr
     for fold, (_, held_out) in enumerate(splitter.split(np.zeros(len(answers)), strata, list(groups))):
         folds[held_out] = fold
     return folds
-
-
-def _require_both_answers(dimension: DimensionKey, labels: Sequence[bool | None], groups: Sequence[str]) -> None:
-    for answer in (True, False):
-        having = {group for label, group in zip(labels, groups, strict=True) if label is answer}
-        if len(having) < _FEWEST_GROUPS:
-            word = "yes" if answer else "no"
-            raise InputError(
-                f"training a verifier: {dimension} is answered {word} for {len(having)} questions, and at least "
-                f"{_FEWEST_GROUPS} are needed; label more variants"
-            )
 
 
 def _fit(
@@ -277,7 +278,7 @@ def _qualities(
     """Of each target that has a label among the chosen rows."""
     qualities = []
     for target, probabilities in by_target.items():
-        labels = [answer.is_valid if target == "valid" else answer.of(target) for answer in answers]
+        labels = [target_truth(answer, target) for answer in answers]
         known = chosen & np.array([label is not None for label in labels]) & ~np.isnan(probabilities)
         if known.any():
             truths = np.array([bool(label) for label in labels])

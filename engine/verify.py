@@ -84,11 +84,10 @@ class LanguageModelVerifier:
         self._tokenizer = tokenizer
         self._batch_tokens = batch_tokens
         self._answers = answer_tokens(tokenizer, yes=YES, no=NO)
-        self._start = _start_tokens(tokenizer)
         positions = getattr(model.config, "max_position_embeddings", None)
         self._longest = positions if isinstance(positions, int) else 1 << 30
         if method == "era_packed":
-            probe = [self._tokens("Two and two are four.\n", [d.rubric + " Answer:" for d in DIMENSIONS])]
+            probe = [_tokens(tokenizer, "Two and two are four.\n", [d.rubric + " Answer:" for d in DIMENSIONS])]
             if (difference := packed_difference(self._model, probe, self._answers)) > 1e-3:
                 raise ModelError(
                     f"verifier {version}: the packed pass differs from separate passes by {difference:.2g} "
@@ -114,7 +113,8 @@ class LanguageModelVerifier:
         """Verdicts in the order of `pairs`; batches go by length inside."""
         from engine.verify_passes import yes_probabilities
 
-        prompts = [self._prompt(question, variant) for question, variant in pairs]
+        method = self._language_method
+        prompts = [prompt_tokens(self._tokenizer, question, variant, method) for question, variant in pairs]
         packed = self._language_method == "era_packed"
         probabilities: list[list[float] | None] = [None] * len(pairs)
         for batch in self._batches(prompts):
@@ -126,21 +126,6 @@ class LanguageModelVerifier:
             reason = "" if row is not None else self._too_long(prompt)
             verdicts.extend(self._verdicts(variant, row, reason, now))
         return verdicts
-
-    def _prompt(self, question: Question, variant: Variant) -> "PromptTokens":
-        if self._language_method == "ira":
-            suffixes = [ira_suffix(variant.variant_type)]
-        else:
-            suffixes = [era_suffix(dimension, variant.variant_type) for dimension in DIMENSIONS]
-        return self._tokens(verification_body(question, variant), suffixes)
-
-    def _tokens(self, body: str, suffixes: Sequence[str]) -> "PromptTokens":
-        from engine.verify_passes import PromptTokens, plain_tokens
-
-        return PromptTokens(
-            body=(*self._start, *plain_tokens(self._tokenizer, body)),
-            suffixes=tuple(plain_tokens(self._tokenizer, suffix) for suffix in suffixes),
-        )
 
     def _batches(self, prompts: Sequence["PromptTokens"]) -> Iterator[list[int]]:
         """Indices of prompts that fit the model, by length, as many as `batch_tokens` holds with padding."""
@@ -183,6 +168,20 @@ class LanguageModelVerifier:
             )
 
 
+def prompt_tokens(
+    tokenizer: "PreTrainedTokenizerBase", question: Question, variant: Variant, method: LanguageMethod
+) -> "PromptTokens":
+    """What the model reads of an item: a suffix a dimension, in their order, or IRA's one; the answer comes next.
+
+    Training rows are made of the same tokens.
+    """
+    if method == "ira":
+        suffixes = [ira_suffix(variant.variant_type)]
+    else:
+        suffixes = [era_suffix(dimension, variant.variant_type) for dimension in DIMENSIONS]
+    return _tokens(tokenizer, verification_body(question, variant), suffixes)
+
+
 def language_verifier_version(folder: Path) -> str:
     """`lm:` and 12 hex digits over the folder's files and the prompt version; a calibration has its own hash."""
     import hashlib
@@ -190,6 +189,15 @@ def language_verifier_version(folder: Path) -> str:
     fingerprint = folder_fingerprint(folder, leaving_out=[CALIBRATION_FILE])
     digest = hashlib.sha256(f"{fingerprint} {VERIFICATION_PROMPT_VERSION}".encode()).hexdigest()
     return f"lm:{digest[:12]}"
+
+
+def _tokens(tokenizer: "PreTrainedTokenizerBase", body: str, suffixes: Sequence[str]) -> "PromptTokens":
+    from engine.verify_passes import PromptTokens, plain_tokens
+
+    return PromptTokens(
+        body=(*_start_tokens(tokenizer), *plain_tokens(tokenizer, body)),
+        suffixes=tuple(plain_tokens(tokenizer, suffix) for suffix in suffixes),
+    )
 
 
 def _start_tokens(tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:

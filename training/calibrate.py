@@ -18,7 +18,7 @@ from data.dimensions import DIMENSIONS
 from data.ids import row_seed
 from data.records import Answers, VerdictTarget
 from engine.calibration import Calibration, CalibrationMap
-from engine.verifier_metrics import Probabilities, expected_calibration_error
+from engine.verifier_metrics import Probabilities, expected_calibration_error, target_truth
 from training.calibration_maps import fit_isotonic, fit_platt
 from training.thresholds import Threshold, best_proven, threshold_for
 
@@ -76,7 +76,7 @@ def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> Calibra
     keeps its probabilities or the threshold 0.5.
     """
     everything = np.ones(len(scored.answers), dtype=bool)
-    truths = {target: _truths(scored.answers, target) for target in _targets(scored)}
+    truths = {target: truths_of(scored.answers, target) for target in _targets(scored)}
     kinds = {target: _map_kind(len(known_rows(scored, target))) for target in truths}
     maps = _fitted_maps(scored, kinds, everything)
     final = calibrated(Calibration(maps), scored.probabilities)
@@ -107,9 +107,14 @@ def calibrated(
     return mapped
 
 
+def truths_of(answers: Sequence[Answers], target: VerdictTarget) -> list[bool | None]:
+    """One a row; None where it was left open."""
+    return [target_truth(answer, target) for answer in answers]
+
+
 def known_rows(scored: ScoredLabels, target: VerdictTarget) -> NDArray[np.int_]:
     """Indices of the rows that have both a label and a verdict on `target`."""
-    has_label = np.array([truth is not None for truth in _truths(scored.answers, target)], dtype=bool)
+    has_label = np.array([truth is not None for truth in truths_of(scored.answers, target)], dtype=bool)
     has_verdict = ~np.isnan(calibrated(Calibration(), scored.probabilities)[target])
     return np.flatnonzero(has_label & has_verdict)
 
@@ -140,10 +145,6 @@ def _targets(scored: ScoredLabels) -> tuple[VerdictTarget, ...]:
     return (*(d.key for d in DIMENSIONS if d.key in scored.probabilities), "valid")
 
 
-def _truths(answers: Sequence[Answers], target: VerdictTarget) -> list[bool | None]:
-    return [answer.is_valid if target == "valid" else answer.of(target) for answer in answers]
-
-
 def _map_kind(labels: int) -> MapKind:
     return "none" if labels < FEWEST_LABELS else "platt" if labels < ISOTONIC_FROM else "isotonic"
 
@@ -157,7 +158,7 @@ def _fitted_maps(
         rows = [row for row in known_rows(scored, target) if chosen[row]]
         if kind == "none" or not rows:
             continue
-        truths = _truths(scored.answers, target)
+        truths = truths_of(scored.answers, target)
         told = np.array([bool(truths[row]) for row in rows], dtype=bool)
         said = calibrated(Calibration(maps), scored.probabilities)[target][rows]
         maps[target] = fit_platt(told, said) if kind == "platt" else fit_isotonic(told, said)

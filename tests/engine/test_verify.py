@@ -11,7 +11,7 @@ from data.ids import variant_id
 from data.records import VARIANT_TYPE_KEYS, Recipe, Variant
 from engine.backends.transformers import load_causal_model
 from engine.embedded import EMBEDDED_GENERATOR, embedded_folder
-from engine.verify import LANGUAGE_METHODS, LanguageModelVerifier, language_verifier_version
+from engine.verify import LANGUAGE_METHODS, LanguageModelVerifier, language_verifier_version, prompt_tokens
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RECIPE = Recipe("rules", "rules-1", "p", "{}", 1)
@@ -103,7 +103,7 @@ def test_chat_tokens_in_an_item_reach_the_model_as_text(loaded, pairs, method):
     attacked = variant_of(question, plain.variant_type, plain.context + attack)
     judge = verifier(loaded, method)
 
-    tokens = judge._prompt(question, attacked)
+    tokens = prompt_tokens(loaded[1], question, attacked, method)
 
     special = set(loaded[1].convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"]))
     assert not special & {token for part in (tokens.body, *tokens.suffixes) for token in part}

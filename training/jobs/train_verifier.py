@@ -1,81 +1,159 @@
-"""The job that trains a verifier on labelled variants and says how good it is on questions that it had not seen.
+"""The job that trains a verifier on people's labels and says how good it is on questions that it had not seen.
 
 inputs/questions.parquet, variants.parquet
 inputs/labels.parquet               LABEL_SCHEMA; variants without a row there are not learnt from
-outputs/model/                      what `engine.baseline.FeatureVerifier.load` reads
-outputs/report.json                 out-of-fold figures, overall and by type; also the run's counts
+work/                               checkpoints of a language model's training, to resume from; gone at the end
+outputs/model/                      what `engine.verifiers.open_verifier` opens; there whole or not at all
+outputs/report.json                 the run's counts
+
+Weights are learnt from the part `train`, early stop looks at `validation`, maps and thresholds come from
+`calibration`. Refuses labels of the gate.
 """
 
+import json
+import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from data.arrow import questions_from, variants_from
-from data.errors import JobError
-from data.records import Answers
+from data.dimensions import DIMENSIONS
+from data.records import Part
+from engine.calibration import Calibration
+from engine.embedded import EMBEDDED_GENERATOR, model_folder
 from engine.jobs.folder import RunFolder, write_json
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
-from engine.verify import Pair
-from training.examples import LABEL_SCHEMA
+from engine.verifiers import verifier_version
+from training.labelled_rows import LabelledRows, labelled_parts
+
+Counts = dict[str, object]
 
 
 class TrainVerifierSettings(BaseModel):
-    """`encoder` is the folder of the sentence encoder; without one the verifier is trained on fewer features."""
+    """The settings of a `train-verifier` run.
+
+    `encoder`: of a feature verifier, the folder of the sentence encoder; without one it has fewer features. The others
+    but `target_precision` are a language model's: `base_model` a folder or hub id, the embedded one if None;
+    `lora_rank` None trains all weights; `sft` holds TRL's own options; `compare_methods` trains ERA and IRA.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    verifier: Literal["feature"] = "feature"
+    verifier: Literal["feature", "language"] = "feature"
     encoder: str | None = None
+    method: Literal["era", "ira"] = "era"
+    base_model: str | None = None
+    lora_rank: Annotated[int | None, Field(ge=1)] = 16
+    target_precision: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    sft: Mapping[str, object] = {}
+    compare_methods: bool = False
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `verifier_version`, `variants`, `groups`, `with_embeddings`, and the figures by `targets` and `types`.
+    """Counts: `verifier_version`, `variants`, `groups`, figures by `targets` and `types`, `calibration` by target.
+
+    `targets` are out of fold for a feature verifier and of held-out labels for a language model; `held_out` are
+    the figures on validation and calibration labels, where the run has any.
 
     Raises:
-        JobError: a setting does not fit, or a label has no variant or question.
-        InputError: too few labels of one answer.
-        ModelError: the encoder cannot be loaded.
-        JobCancelledError: a person stopped it; nothing is kept.
+        JobError: a setting does not fit, or a label has no variant or question, or is of the gate.
+        InputError: no labels, too few labels of one answer, or none to validate with.
+        ModelError: the encoder or base model cannot be loaded, or the base model cannot be a verifier.
+        JobCancelledError: a person stopped it; checkpoints stay for a resume, and there is no model.
     """
-    from engine.baseline_training import report_as_json, train
-    from engine.embeddings import Encoder
-
     spec = folder.spec()
     settings = parsed_settings("train-verifier", TrainVerifierSettings, spec.settings)
-    labels = folder.read_input("labels").select(LABEL_SCHEMA.names).to_pylist()
-    pairs = _pairs(folder, [row["variant_id"] for row in labels])
-    if settings.encoder is None:
-        report.message("no sentence encoder: training without embeddings", "warning")
-    report.progress(0, None, "opening the sentence encoder")
-    trained = train(
-        pairs,
-        [Answers(row["tc"], row["lc"], row["au"]) for row in labels],
-        [row["group"] for row in labels],
-        seed=spec.seed,
-        encoder=None if settings.encoder is None else Encoder.open(Path(settings.encoder)),
-        progress=report.progress,
-    )
+    model, told = folder.outputs / "model", folder.outputs / "report.json"
+    if model.is_dir() and told.is_file():  # stopped between its last file and its result
+        done: Counts = json.loads(told.read_text("utf-8"))
+        return done
+    parts = labelled_parts(folder)
+    work = folder.path / "work"
+    if settings.verifier == "feature":
+        made, counts = _feature(folder, settings, parts, work, spec.seed, report)
+    else:
+        made, counts = _language(folder, settings, parts, work, spec.seed, report)
     report.check_cancelled()
-    trained.verifier.save(folder.outputs / "model")
-    counts = {"verifier_version": trained.verifier.version, **report_as_json(trained.report)}
-    write_json(folder.outputs / "report.json", counts)
+    counts = {"verifier_version": verifier_version(made), **counts}
+    write_json(told, counts)
+    shutil.rmtree(model, ignore_errors=True)
+    made.rename(model)
+    shutil.rmtree(work, ignore_errors=True)
     return counts
 
 
-def _pairs(folder: RunFolder, variant_ids: list[str]) -> list[Pair]:
-    questions = {question.question_id: question for question in questions_from(folder.read_input("questions"))}
-    variants = {str(variant.variant_id): variant for variant in variants_from(folder.read_input("variants"))}
-    pairs = []
-    for variant_id in variant_ids:
-        variant = variants.get(variant_id)
-        question = None if variant is None else questions.get(variant.question_id)
-        if variant is None or question is None:
-            raise JobError(
-                f"train-verifier: the label of {variant_id} has no variant with its question among the run's inputs; "
-                f"start the run again from the desk"
-            )
-        pairs.append((question, variant))
-    return pairs
+def _feature(
+    folder: RunFolder,
+    settings: TrainVerifierSettings,
+    parts: Mapping[Part, LabelledRows],
+    work: Path,
+    seed: int,
+    report: Reporter,
+) -> tuple[Path, Counts]:
+    from engine.baseline_training import report_as_json, train
+    from engine.embeddings import Encoder
+    from training.calibrate import as_json, fit_calibration
+    from training.held_out import held_out_figures, scored_labels
+
+    if settings.encoder is None:
+        report.message("no sentence encoder: training without embeddings", "warning")
+    report.progress(0, None, "opening the sentence encoder")
+    learnt = parts["train"]
+    trained = train(
+        learnt.pairs,
+        learnt.answers,
+        learnt.groups,
+        seed=seed,
+        encoder=None if settings.encoder is None else Encoder.open(folder.model(settings.encoder)),
+        progress=report.progress,
+    )
+    made, counts = work / "model", report_as_json(trained.report)
+    shutil.rmtree(made, ignore_errors=True)
+    trained.verifier.save(made)
+    now, asked = datetime.now(UTC), [dimension.key for dimension in DIMENSIONS]
+    calibration, validation = (
+        scored_labels(trained.verifier, parts[part], asked, now=now, report=report, text=f"judging the {part} labels")
+        for part in ("calibration", "validation")
+    )
+    fit = fit_calibration(calibration, target_precision=settings.target_precision)
+    if fit.calibration == Calibration():
+        report.message(
+            f"{len(parts['calibration'])} calibration labels are too few: the verifier keeps the calibration that "
+            f"it has from its own training labels, out of fold, and 0.5 as threshold"
+        )
+    else:
+        fit.calibration.save(made)
+        for it in fit.targets:
+            if it.note:
+                report.message(it.note)
+    if parts["calibration"] or parts["validation"]:
+        figures = held_out_figures(fit, parts["calibration"], parts["validation"], validation)
+        counts = {**counts, "held_out": figures, "calibration": as_json(fit)}
+    return made, counts
+
+
+def _language(
+    folder: RunFolder,
+    settings: TrainVerifierSettings,
+    parts: Mapping[Part, LabelledRows],
+    work: Path,
+    seed: int,
+    report: Reporter,
+) -> tuple[Path, Counts]:
+    from training.language_verifier import LanguagePlan, train_language_verifier
+
+    base = settings.base_model
+    plan = LanguagePlan(
+        base=model_folder(None if base is None else folder.model(base)),
+        base_name=base or EMBEDDED_GENERATOR.title,
+        method=settings.method,
+        compare_methods=settings.compare_methods,
+        lora_rank=settings.lora_rank,
+        target_precision=settings.target_precision,
+        overrides=settings.sft,
+        seed=seed,
+    )
+    return train_language_verifier(parts, plan, work=work, report=report)

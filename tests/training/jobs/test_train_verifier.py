@@ -18,7 +18,10 @@ ROWS = sample_rows()
 
 def labels() -> pa.Table:
     rows = [
-        {"variant_id": variant.variant_id, "tc": answers.tc, "lc": answers.lc, "au": answers.au, "group": group}
+        {
+            **{"variant_id": variant.variant_id, "tc": answers.tc, "lc": answers.lc, "au": answers.au},
+            **{"group": group, "part": "train"},
+        }
         for (_, variant), answers, group in zip(*ROWS, strict=True)
     ]
     return pa.Table.from_pylist(rows, schema=LABEL_SCHEMA)
@@ -63,7 +66,7 @@ def test_it_says_that_it_trains_without_an_encoder(trained: RunFolder) -> None:
     messages = [event for _, event in trained.read_events() if event["kind"] == "message"]
     progress = [event for _, event in trained.read_events() if event["kind"] == "progress"]
 
-    assert [message["level"] for message in messages] == ["warning"]
+    assert [message["level"] for message in messages] == ["warning", "info"]
     assert "without embeddings" in str(messages[0]["text"])
     assert (progress[-1]["done"], progress[-1]["total"]) == (4, 4)
 
@@ -78,7 +81,8 @@ def test_the_same_inputs_and_seed_give_the_same_bytes(trained: RunFolder, tmp_pa
 
 def test_a_label_without_its_variant_fails_in_one_line(tmp_path: Path) -> None:
     stray = pa.Table.from_pylist(
-        [{"variant_id": "v_unknown", "tc": True, "lc": True, "au": True, "group": "c"}], schema=LABEL_SCHEMA
+        [{"variant_id": "v_unknown", "tc": True, "lc": True, "au": True, "group": "c", "part": "train"}],
+        schema=LABEL_SCHEMA,
     )
 
     result = run_job(run_folder(tmp_path / "run", stray))

@@ -1,0 +1,255 @@
+"""Training of a language model as a verifier, by ERA or IRA or both on the same rows; it reads top to bottom.
+
+    WORK/METHOD/checkpoints/    to resume from
+    WORK/METHOD/model/          fine-tuned; with verifier.json and calibration.json once it was judged
+    WORK/METHOD/fine_tuned.json, counts.json     each written when its stage is complete, and not repeated then
+
+Refuses models that cannot answer yes or no in one token before anything is trained.
+"""
+
+import dataclasses
+import gc
+import json
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from data.errors import InputError, ModelError
+from data.records import Part
+from engine.calibration import Calibration
+from engine.jobs.folder import write_json
+from engine.jobs.report import Reporter
+from engine.rubric_prompts import NO, YES
+from engine.verifier_metrics import as_json as quality_as_json
+from engine.verifier_metrics import target_quality
+from engine.verifiers import write_method
+from engine.verify import LanguageModelVerifier
+from engine.verify_passes import answer_tokens
+from training.calibrate import as_json, fit_calibration, truths_of
+from training.held_out import held_out_figures, held_out_probabilities, scored_labels
+from training.labelled_rows import LabelledRows
+from training.sft import FineTuned, TokenRow, fine_tune, sft_config
+from training.verifier_rows import TrainingMethod, class_weights, era_rows, ira_rows, method_targets
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+DEFAULTS: Final[Mapping[str, object]] = {"num_train_epochs": 3.0}
+"""Beside those of `training.sft`: an answer is one token, and validation stops what learns by heart."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanguagePlan:
+    """What is trained and how; `base_name` is how the run's settings name the base."""
+
+    base: Path
+    base_name: str
+    method: TrainingMethod
+    compare_methods: bool
+    lora_rank: int | None
+    target_precision: float
+    overrides: Mapping[str, object]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One method's model, its counts, and its probabilities of validity on the held-out labels."""
+
+    model: Path
+    counts: dict[str, object]
+    valid: list[float | None]
+
+
+def train_language_verifier(
+    parts: Mapping[Part, LabelledRows], plan: LanguagePlan, *, work: Path, report: Reporter
+) -> tuple[Path, dict[str, object]]:
+    """The folder of the model by `plan.method` inside `work`, and the run's counts.
+
+    With `compare_methods` both methods learn from the same variants, those of which validity is known, and the counts
+    hold what each says of the validity of the same held-out variants, by method under `methods`.
+
+    Raises:
+        InputError: a target has one answer only, no validation labels, or no row that fits the model.
+        JobError: an override that TRL does not know.
+        ModelError: the base cannot be loaded or cannot be a verifier.
+        JobCancelledError: a person stopped it.
+    """
+    tokenizer = verifier_tokenizer(plan.base)
+    parts = _with_known_validity(parts) if plan.compare_methods else parts
+    methods: tuple[TrainingMethod, ...] = (plan.method,)
+    if plan.compare_methods:
+        methods = (plan.method, "ira" if plan.method == "era" else "era")
+    for method in methods:
+        class_weights(parts["train"].answers, parts["train"].groups, method)  # before hours of the other method
+    judged = {method: _one_method(parts, plan, method, tokenizer, work / method, report) for method in methods}
+    counts = judged[plan.method].counts
+    if plan.compare_methods:
+        held_out = [*parts["calibration"].answers, *parts["validation"].answers]
+        counts["methods"] = _compared({method: it.valid for method, it in judged.items()}, truths_of(held_out, "valid"))
+    return judged[plan.method].model, counts
+
+
+def verifier_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a model that can be a verifier.
+
+    Raises:
+        ModelError: it cannot be read, or splits yes or no into several tokens.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        raise ModelError(f"model folder {folder}: its tokenizer cannot be read ({reason}); use another model") from exc
+    answer_tokens(tokenizer, yes=YES, no=NO)
+    return tokenizer
+
+
+def _one_method(
+    parts: Mapping[Part, LabelledRows],
+    plan: LanguagePlan,
+    method: TrainingMethod,
+    tokenizer: "PreTrainedTokenizerBase",
+    work: Path,
+    report: Reporter,
+) -> _Judged:
+    """Fine-tuned, judged on what it has not seen, calibrated; what an earlier start finished is taken as it is."""
+    work.mkdir(parents=True, exist_ok=True)
+    model, told = work / "model", work / "counts.json"
+    if told.is_file():
+        saved = json.loads(told.read_text("utf-8"))
+        return _Judged(model, saved["counts"], saved["valid"])
+    train, validation = parts["train"], parts["validation"]
+    weights = class_weights(train.answers, train.groups, method)
+    make = ira_rows if method == "ira" else era_rows
+    longest = _longest(plan.base)
+    rows = _fitting(make(train.pairs, train.answers, tokenizer, weights), longest, "train", report)
+    held_out = _fitting(make(validation.pairs, validation.answers, tokenizer, weights), longest, "validation", report)
+    if not held_out:
+        raise InputError(
+            "training a verifier: there are no validation labels, and without them a language model cannot know when "
+            "to stop; label variants of more questions, or train a feature verifier"
+        )
+    fine_tuned = _fine_tuned(plan, rows, held_out, model, work, report)
+    counts: dict[str, object] = {"method": method, "variants": len(train), "groups": len(set(train.groups))}
+    counts |= {"rows": len(rows), **dataclasses.asdict(fine_tuned)}
+    valid = _calibrate(parts, plan, method, model, counts, report)
+    write_json(told, {"counts": counts, "valid": valid})
+    return _Judged(model, counts, valid)
+
+
+def _fine_tuned(
+    plan: LanguagePlan,
+    rows: Sequence[TokenRow],
+    validation: Sequence[TokenRow],
+    model: Path,
+    work: Path,
+    report: Reporter,
+) -> FineTuned:
+    told = work / "fine_tuned.json"
+    if told.is_file():
+        return FineTuned(**json.loads(told.read_text("utf-8")))
+    config = sft_config(work / "checkpoints", seed=plan.seed, overrides={**DEFAULTS, **plan.overrides})
+    fine_tuned = fine_tune(
+        plan.base, rows, validation, config=config, lora_rank=plan.lora_rank, goal=model, report=report
+    )
+    write_json(told, dataclasses.asdict(fine_tuned))
+    shutil.rmtree(work / "checkpoints", ignore_errors=True)
+    gc.collect()  # a trainer is full of cycles, and the model that judges next needs its memory
+    return fine_tuned
+
+
+def _calibrate(
+    parts: Mapping[Part, LabelledRows],
+    plan: LanguagePlan,
+    method: TrainingMethod,
+    model: Path,
+    counts: dict[str, object],
+    report: Reporter,
+) -> list[float | None]:
+    """Writes `verifier.json` and `calibration.json`, adds to the counts; P(valid) of calibration, then validation."""
+    verifier = _opened(model, method, plan.base_name, report)
+    asked, now = method_targets(method), datetime.now(UTC)
+    calibration, validation = (
+        scored_labels(verifier, parts[part], asked, now=now, report=report, text=f"judging the {part} labels")
+        for part in ("calibration", "validation")
+    )
+    fit = fit_calibration(calibration, target_precision=plan.target_precision)
+    if fit.calibration != Calibration():
+        fit.calibration.save(model)
+    for it in fit.targets:
+        if it.note:
+            report.message(it.note)
+    figures = held_out_figures(fit, parts["calibration"], parts["validation"], validation)
+    counts |= {"targets": figures["targets"], "types": figures["types"], "held_out": figures}
+    counts["calibration"] = as_json(fit)
+    valid = held_out_probabilities(fit, validation)["valid"]
+    return [None if np.isnan(it) else float(it) for it in valid]
+
+
+def _opened(model: Path, method: TrainingMethod, base_name: str, report: Reporter) -> LanguageModelVerifier:
+    """With `verifier.json` beside it: packed where the model's attention takes our mask, else separately."""
+    if method == "ira":
+        write_method(model, "ira", base=base_name)
+        return LanguageModelVerifier.load(model, "ira")
+    try:
+        write_method(model, "era_packed", base=base_name)
+        return LanguageModelVerifier.load(model, "era_packed")
+    except ModelError as exc:
+        report.message(f"{exc}: it is used so", "warning")
+        write_method(model, "era_separate", base=base_name)
+        return LanguageModelVerifier.load(model, "era_separate")
+
+
+def _with_known_validity(parts: Mapping[Part, LabelledRows]) -> dict[Part, LabelledRows]:
+    return {
+        part: rows.chosen([row for row, answer in enumerate(rows.answers) if answer.is_valid is not None])
+        for part, rows in parts.items()
+    }
+
+
+def _fitting(rows: Sequence[TokenRow], longest: int, part: str, report: Reporter) -> list[TokenRow]:
+    fitting = [row for row in rows if len(row.tokens) <= longest]
+    if len(fitting) < len(rows):
+        report.message(
+            f"{len(rows) - len(fitting)} of {len(rows)} {part} rows take more than the model's {longest} tokens and "
+            f"are left out",
+            "warning",
+        )
+    return fitting
+
+
+def _longest(base: Path) -> int:
+    """How many tokens the model reads at most."""
+    positions: Any = json.loads((base / "config.json").read_text("utf-8")).get("max_position_embeddings")
+    return positions if isinstance(positions, int) else 1 << 30
+
+
+def _compared(
+    valid: Mapping[TrainingMethod, Sequence[float | None]], truths: Sequence[bool | None]
+) -> dict[str, object]:
+    """Each method's figures on the validity of the variants that every method judged."""
+    rows = [
+        row
+        for row, truth in enumerate(truths)
+        if truth is not None and all(of_method[row] is not None for of_method in valid.values())
+    ]
+    if not rows:
+        return {}
+    told = np.array([bool(truths[row]) for row in rows])
+    return {
+        method: quality_as_json(target_quality("valid", told, np.array([of_method[row] for row in rows], dtype=float)))
+        for method, of_method in valid.items()
+    }

@@ -1,0 +1,100 @@
+"""Training rows of a language-model verifier: what `engine.verify` reads of an item, then the person's answer.
+
+ERA: one row a dimension that was answered. IRA: one row a variant whose validity is known. The answer is one token, the
+one whose probability is read at inference. Refuses tokenizers that split it. Source: SAGE, arXiv 2605.12022 (ERA, IRA).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from data.dimensions import DIMENSIONS
+from data.records import Answers, VerdictTarget
+from engine.baseline_training import require_both_answers
+from engine.rubric_prompts import NO, YES
+from engine.verifier_metrics import target_truth
+from engine.verify import Pair, prompt_tokens
+from engine.verify_passes import answer_tokens
+from training.sft import TokenRow
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TrainingMethod = Literal["era", "ira"]
+
+_MOST_WEIGHT: Final = 10.0
+"""Of a rare answer's rows: beyond it a handful of labels would steer every step that they are in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassWeights:
+    """What a row of each answer counts, so that both answers of a target count the same together."""
+
+    yes: float
+    no: float
+
+    def of(self, truth: bool) -> float:
+        return self.yes if truth else self.no
+
+
+def method_targets(method: TrainingMethod) -> tuple[VerdictTarget, ...]:
+    """What the model is asked for."""
+    return ("valid",) if method == "ira" else tuple(dimension.key for dimension in DIMENSIONS)
+
+
+def class_weights(
+    answers: Sequence[Answers], groups: Sequence[str], method: TrainingMethod
+) -> dict[VerdictTarget, ClassWeights]:
+    """By target: 1 on average over its rows, and at most ten for one row.
+
+    Raises:
+        InputError: a target has one answer only, or its answers come from too few question groups.
+    """
+    weights: dict[VerdictTarget, ClassWeights] = {}
+    for target in method_targets(method):
+        truths = [target_truth(answer, target) for answer in answers]
+        require_both_answers(target, truths, groups)
+        yes, no = truths.count(True), truths.count(False)
+        weights[target] = ClassWeights(*(min((yes + no) / (2 * count), _MOST_WEIGHT) for count in (yes, no)))
+    return weights
+
+
+def era_rows(
+    pairs: Sequence[Pair],
+    answers: Sequence[Answers],
+    tokenizer: "PreTrainedTokenizerBase",
+    weights: Mapping[VerdictTarget, ClassWeights],
+) -> list[TokenRow]:
+    """One row for each answered dimension of each variant, in that order.
+
+    Raises:
+        ModelError: yes or no is not a single token.
+    """
+    return list(_rows(pairs, answers, tokenizer, weights, "era"))
+
+
+def ira_rows(
+    pairs: Sequence[Pair],
+    answers: Sequence[Answers],
+    tokenizer: "PreTrainedTokenizerBase",
+    weights: Mapping[VerdictTarget, ClassWeights],
+) -> list[TokenRow]:
+    """One row for each variant of which validity is known. Raises ModelError as `era_rows` does."""
+    return list(_rows(pairs, answers, tokenizer, weights, "ira"))
+
+
+def _rows(
+    pairs: Sequence[Pair],
+    answers: Sequence[Answers],
+    tokenizer: "PreTrainedTokenizerBase",
+    weights: Mapping[VerdictTarget, ClassWeights],
+    method: TrainingMethod,
+) -> Iterator[TokenRow]:
+    said = answer_tokens(tokenizer, yes=YES, no=NO)
+    for (question, variant), answer in zip(pairs, answers, strict=True):
+        prompt = prompt_tokens(tokenizer, question, variant, "ira" if method == "ira" else "era_separate")
+        for target, suffix in zip(method_targets(method), prompt.suffixes, strict=True):
+            truth = target_truth(answer, target)
+            if truth is not None:
+                tokens = (*prompt.body, *suffix, said.yes if truth else said.no)
+                yield TokenRow(tokens, len(tokens) - 1, weights[target].of(truth))
