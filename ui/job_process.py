@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from data.errors import ConflictError, JobError
 from data.processes import is_same_process, signal_group, started_at
 from data.records import Run
+from engine.jobs.failures import NO_RESULT_STATUS
 from engine.jobs.folder import RunFolder
 
 _JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
@@ -165,6 +166,8 @@ class JobProcess:
 
 
 def _told(code: int) -> str:
+    if code == NO_RESULT_STATUS:
+        return "its process could not write its result, most often because the disk is full"
     if code >= 0:
         return f"its process ended with exit status {code}"
     return f"its process was ended by signal {-code}{_SIGNALS.get(-code, '')}"
