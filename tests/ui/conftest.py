@@ -153,6 +153,12 @@ def served(desk: Desk) -> Iterator[str]:
     listening.close()
 
 
+@pytest.fixture
+def quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit reads the metadata of every installed package for each page of `AppTest`: half of a test's time."""
+    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+
+
 QueueVariants = Callable[..., list[VariantId]]
 
 

@@ -1,63 +1,23 @@
 """Pages drawn by Streamlit's own test runner: what they show, to whom, and what they must not send."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Block
 
 from data.records import Answers, Run, RunId, RunState, VariantId
 from data.tables.runs import RunTable
+from tests.ui.drawn_pages import ANA, LEA, page, sent
 from ui.usecases import review
-from ui.usecases.context import Actor, Desk
+from ui.usecases.context import Desk
 from ui.usecases.review_forms import AnswerForm
 
-ANA, LEA = Actor("ana", "annotator"), Actor("lea", "lead")
+pytestmark = pytest.mark.usefixtures("quick_pages")
 HOSTILE = (
     "<script>alert(1)</script> <img src=x onerror=alert(2)> $5 and $6 `code` ![b](http://beacon.test/x) _x_ :red[y]"
 )
 
 QueueVariants = Callable[..., list[VariantId]]
-
-
-@pytest.fixture(autouse=True)
-def _no_search_for_components(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streamlit reads the metadata of every installed package for each page of `AppTest`: half of a test's time."""
-    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
-
-
-def page(name: str, desk: Desk, actor: Actor, **query: str) -> AppTest:
-    """One view, run once."""
-
-    def script(name: str, desk: object, actor: object) -> None:
-        import importlib
-
-        from ui.widgets.page import style
-
-        style()
-        importlib.import_module(f"ui.views.{name}").render(desk, actor)
-
-    drawn = AppTest.from_function(script, args=(name, desk, actor), default_timeout=30)
-    for key, value in query.items():
-        drawn.query_params[key] = value
-    drawn.run()
-    assert not drawn.exception
-    return drawn
-
-
-def sent(drawn: AppTest) -> str:
-    """Everything that this page would put on the wire."""
-
-    def protos(block: Block) -> Iterator[str]:
-        for child in block.children.values():
-            if isinstance(child, Block):
-                yield str(child.proto)
-                yield from protos(child)
-            else:
-                yield str(child.proto)
-
-    return "\n".join(protos(drawn._tree))
 
 
 def test_the_review_page_shows_both_sides_the_verdicts_and_the_panel(desk: Desk, queue_variants: QueueVariants) -> None:

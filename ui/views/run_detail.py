@@ -51,6 +51,8 @@ _HEADLINES: Final = (
     "verdicts",
     "queued",
 )
+# What should have followed the run and did not, in words.
+_NOT_DONE: Final = ("not_verified", "not_compared")
 _STAGES: Final = ("requested", "made", "passed")
 # What stands in a row of a verification's or a training's targets, in this order, and how it is called.
 _TARGET_COLUMNS: Final[Mapping[str, str]] = {
@@ -165,12 +167,12 @@ def _result(desk: Desk, actor: Actor, run: Run) -> None:
     error = run.result.get("error")
     if isinstance(error, str) and error:
         notice(error, kind="error")
-    not_verified = run.result.get("not_verified")
-    if isinstance(not_verified, str):
-        notice(not_verified, kind="warn")
+    for name in _NOT_DONE:
+        if isinstance(why := run.result.get(name), str):
+            notice(why, kind="warn")
     counts = dict(_flat(run.result))
-    counts.pop("not verified", None)
-    counts.pop("error", None)
+    for name in ("error", *_NOT_DONE):
+        counts.pop(name.replace("_", " "), None)
     figures([(name, f"{counts[name]:,}") for name in _HEADLINES if isinstance(counts.get(name), int)])
     types = run.result.get("types")
     if run.kind == "generate" and isinstance(types, Mapping) and types:

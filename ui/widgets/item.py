@@ -1,6 +1,7 @@
 """One review item as HTML: original beside variant, keys marked by icon, word and colour, and the contract's checks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from data.records import ContractCheck, Question, Variant
@@ -9,32 +10,61 @@ from ui.widgets.texts import MarkText, block, folded, letter, literal, marked_pa
 _KEY_TAG = '<span class="sd-tag">✓ key</span>'
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two texts that stand beside each other. `heading` and `below` are HTML; `key` is the answer's place."""
+
+    context: str
+    options: Sequence[str]
+    key: int | None
+    heading: str
+    below: str = ""
+
+
 def item_html(
     question: Question, variant: Variant, *, type_name: str, type_definition: str, checks: Sequence[ContractCheck]
 ) -> str:
     """Both sides with their differences marked; which of them show is the page's switch."""
-    contexts = marked_pair(question.context, variant.context)
-    original_context = folded(MarkText(question.context, contexts.original), question.context)
-    variant_context = folded(MarkText(variant.context, contexts.variant), variant.context)
-    original_options = "".join(
-        _option(index, block(option), is_key=index == question.answer_index)
-        for index, option in enumerate(question.options)
-    )
-    variant_options = "".join(
-        _option(index, folded(MarkText(option, html), option), is_key=index == variant.answer_index)
-        for index, (option, html) in enumerate(
-            zip(variant.options, paired_options(question.options, variant.options), strict=True)
-        )
-    )
     unlabelled = "" if question.answer_index is not None else '<span class="sd-faint">no key in the source</span>'
     control = " · control: the original answer stays right" if variant.is_control else ""
+    return pair_html(
+        Side(
+            question.context,
+            question.options,
+            question.answer_index,
+            f"Original <em>{literal(_source(question))}</em>",
+            unlabelled,
+        ),
+        Side(
+            variant.context,
+            variant.options,
+            variant.answer_index,
+            f"Variant <strong>{escape(type_name)}</strong> <em>{escape(type_definition)}{control}</em>",
+            checks_html(checks),
+        ),
+    )
+
+
+def pair_html(original: Side, variant: Side) -> str:
+    """Original beside variant, their differences marked, every text literal."""
+    contexts = marked_pair(original.context, variant.context)
+    original_options = "".join(
+        _option(index, block(option), is_key=index == original.key) for index, option in enumerate(original.options)
+    )
+    variant_options = "".join(
+        _option(index, folded(MarkText(option, html), option), is_key=index == variant.key)
+        for index, (option, html) in enumerate(
+            zip(variant.options, paired_options(original.options, variant.options), strict=True)
+        )
+    )
     return (
         '<div class="sd-pair">'
-        f'<section class="sd-side" aria-label="Original"><h4>Original <em>{literal(_source(question))}</em></h4>'
-        f'{original_context}<ol class="sd-options">{original_options}</ol>{unlabelled}</section>'
-        f'<section class="sd-side" aria-label="Variant"><h4>Variant '
-        f"<strong>{escape(type_name)}</strong> <em>{escape(type_definition)}{control}</em></h4>"
-        f'{variant_context}<ol class="sd-options">{variant_options}</ol>{checks_html(checks)}</section></div>'
+        f'<section class="sd-side" aria-label="Original"><h4>{original.heading}</h4>'
+        f"{folded(MarkText(original.context, contexts.original), original.context)}"
+        f'<ol class="sd-options">{original_options}</ol>{original.below}</section>'
+        f'<section class="sd-side" aria-label="Variant"><h4>{variant.heading}</h4>'
+        f"{folded(MarkText(variant.context, contexts.variant), variant.context)}"
+        f'<ol class="sd-options">{variant_options}</ol>{variant.below}</section></div>'
     )
 
 
