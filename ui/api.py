@@ -34,7 +34,9 @@ _STARTERS: Final[Mapping[str, str]] = {
     "import": "import.start",
     "generate": "generation.start",
     "verify": "verification.start",
-    "train-verifier": "model.train",
+    "train-verifier": "verifier.retrain",
+    "refresh-generator": "generator.refresh",
+    "gate-verifier": "model.compare",
 }
 _STATUS: Final[tuple[tuple[type[SagedeskError], int], ...]] = (
     (SignInError, 401),

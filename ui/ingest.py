@@ -13,16 +13,17 @@ from data.store import Connection
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.policies import PolicyTable
 from data.tables.questions import QuestionTable
-from data.tables.variants import Judge, VariantTable
+from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
 from training.examples import learnt_from_sample
 from ui.cluster_parts import draw_seed, ensure_parts
+from ui.model_ingest import ingest_generator, ingest_verifier
 from ui.settings import Settings
 from ui.submission import Ingest, Ingested
-from ui.usecases.models import champion_verifier, ingest_model
+from ui.usecases.models import champion_verifier
 from ui.usecases.review import BLIND_SHARE_POLICY
-from ui.usecases.verification import NO_VERIFIER, verification_submission
+from ui.usecases.verification import NO_VERIFIER, champion_judge, verification_submission
 
 
 def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
@@ -57,11 +58,13 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         if champion is None:
             return Ingested({**told, "not_verified": NO_VERIFIER})
         made = [variant.variant_id for variant in variants]
-        rows = VariantTable(connection).arrow(ids=made, unverified_by=Judge(champion.version, "feature"))
+        rows = VariantTable(connection).arrow(ids=made, unverified_by=champion_judge(champion))
         unverified = [VariantId(one) for one in rows["variant_id"].to_pylist()]
         if not unverified:
             return Ingested(told)
-        return Ingested(told, verification_submission(connection, settings, verifier="feature", variant_ids=unverified))
+        return Ingested(
+            told, verification_submission(connection, settings, verifier="champion", variant_ids=unverified)
+        )
 
     def verified(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
         verdicts = list(verdicts_from(folder.read_output("verdicts")))
@@ -82,11 +85,22 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         return Ingested({"verdicts": written, "queued": queued})
 
     def trained(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
-        result = folder.result()
-        counts = {} if result is None else result.counts
-        return Ingested(ingest_model(connection, settings, folder, run, counts, now()))
+        return ingest_verifier(connection, settings, folder, run, now())
 
-    return {"import": imported, "generate": generated, "verify": verified, "train-verifier": trained}
+    def compared(_connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
+        return Ingested({})  # its result is all that comes of it; a lead decides
+
+    def refreshed(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
+        return ingest_generator(connection, settings, folder, run, now())
+
+    return {
+        "import": imported,
+        "generate": generated,
+        "verify": verified,
+        "train-verifier": trained,
+        "gate-verifier": compared,
+        "refresh-generator": refreshed,
+    }
 
 
 def _count(folder: RunFolder, name: str) -> int:

@@ -115,7 +115,7 @@ class _Start:
         if embedded_folder(EMBEDDED_ENCODER) is None and not self._fetched(EMBEDDED_ENCODER.name):
             self._report(
                 "going on without the embedding model: the feature verifier works with fewer features; "
-                "once it is there, `sagedesk model train` makes use of it"
+                "once it is there, `sagedesk model retrain` makes use of it"
             )
 
     def store(self) -> str:

@@ -22,10 +22,13 @@ from data.errors import SetupError
 from data.records import Run
 from data.releases import remove_unfinished
 from data.store import Store
+from training import registry
 from ui.ingest import ingest_table
 from ui.jobs import Supervisor
+from ui.scheduler import Scheduler
 from ui.settings import Settings
 from ui.usecases.context import Desk
+from ui.usecases.model_promotion import settle_sign_offs
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # They tell every request with its address, tokens in the query included.
@@ -105,6 +108,7 @@ def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
     store = Store.open(settings.store_file, now=utc_now)
     try:
         remove_unfinished(settings.releases)
+        registry.remove_unfinished(settings.models)
         sync = _label_studio_sync(settings, store) if with_label_studio else None
 
         def after(run: Run) -> None:
@@ -121,11 +125,13 @@ def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
             environment=job_environment(os.environ),
             after=after,
         )
+        desk = Desk(settings, store, supervisor, sync, utc_now)
         supervisor.reconcile()
+        settle_sign_offs(desk)
     except BaseException:
         store.close()
         raise
-    return Desk(settings, store, supervisor, sync, utc_now)
+    return desk
 
 
 def close_desk(desk: Desk, *, end_jobs: bool = False) -> None:
@@ -135,19 +141,22 @@ def close_desk(desk: Desk, *, end_jobs: bool = False) -> None:
 
 
 class Background:
-    """What runs beside the pages: the job supervisor and, where there is a Label Studio, the sync."""
+    """What runs beside the pages: the job supervisor, the scheduler and, where there is a Label Studio, the sync."""
 
     def __init__(self, desk: Desk) -> None:
         self._supervisor = desk.supervisor
+        self._scheduler = Scheduler(desk)
         self._loop = None if desk.sync is None else SyncLoop(desk.sync, desk.settings.sync_interval_s)
 
     def start(self) -> None:
         self._supervisor.start()
+        self._scheduler.start()
         if self._loop is not None:
             self._loop.start()
 
     def stop(self) -> None:
-        """Both threads end; jobs and what is queued are left to `close_desk`."""
+        """The threads end; jobs and what is queued are left to `close_desk`."""
+        self._scheduler.stop()
         if self._loop is not None:
             self._loop.stop()
         self._supervisor.stop()

@@ -181,7 +181,7 @@ def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]
 
 def _feature_verifier(trained: Path | None) -> Verifier:
     if trained is None:
-        raise JobError("verify: no feature verifier has been trained yet; run `sagedesk model train` first")
+        raise JobError("verify: no feature verifier has been trained yet; run `sagedesk model retrain` first")
     from engine.baseline import FeatureVerifier
 
     return FeatureVerifier.load(trained, embedded_folder(EMBEDDED_ENCODER))

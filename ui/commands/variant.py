@@ -12,7 +12,6 @@ from data.records import (
     VariantId,
     VariantOutcome,
     VariantTypeKey,
-    VerdictMethod,
 )
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, cell, emit_facts, emit_json, emit_table, talk, wait_for
@@ -21,7 +20,7 @@ from ui.settings import read_settings
 from ui.usecases import generation, questions, verification
 from ui.usecases.generation import BackendName
 from ui.usecases.questions import VariantDetail
-from ui.usecases.verification import Scope
+from ui.usecases.verification import Scope, VerifierChoice
 
 app = typer.Typer(help="Variants: questions made from others.", no_args_is_help=True)
 
@@ -110,14 +109,14 @@ def generate(
 
 @app.command()
 def verify(
-    verifier: Annotated[str, typer.Option(help=f"One of {', '.join(verification.VERIFIERS)}.")] = "feature",
+    verifier: Annotated[str, typer.Option(help=f"One of {', '.join(verification.VERIFIERS)}.")] = "champion",
     scope: Annotated[str, typer.Option(help=f"One of {', '.join(verification.SCOPES)}.")] = "unverified",
     run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
     variant_ids: Annotated[
         list[str] | None, typer.Option("--variant", help="Only this variant; may be repeated.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Variants at most.")] = None,
-    model: Annotated[str | None, typer.Option(help="Of a language-model verifier: id or folder.")] = None,
+    model: Annotated[str | None, typer.Option(help="Of a verifier that is not the champion: id or folder.")] = None,
     then_queue: Annotated[bool, typer.Option("--queue/--no-queue", help="Queue for review afterwards.")] = True,
     wait: Wait = True,
     as_json: AsJson = False,
@@ -126,7 +125,7 @@ def verify(
     with open_line(read_settings()) as line:
         run = line.call(
             verification.start_verification,
-            verifier=cast("VerdictMethod", verifier),  # the use case refuses a name that is not one
+            verifier=cast("VerifierChoice", verifier),  # the use case refuses a name that is not one
             scope=cast("Scope", scope),
             run_id=None if run_id is None else RunId(run_id),
             variant_ids=None if variant_ids is None else [VariantId(one) for one in variant_ids],

@@ -188,7 +188,7 @@ def _store(desk: Desk) -> Finding:
 def _verifier(desk: Desk) -> Finding:
     champion = champion_verifier(desk.settings)
     if champion is None:
-        return Finding("verifier", "warn", "none trained yet", "run `sagedesk model train`")
+        return Finding("verifier", "warn", "none trained yet", "run `sagedesk model retrain`")
     return Finding("verifier", "ok", f"champion {champion.version}")
 
 

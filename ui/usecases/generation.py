@@ -16,9 +16,11 @@ from engine.backends.protocol import Sampling
 from engine.generate import generation_requests
 from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
+from ui.usecases.models import generator_in_use
 
 BackendName = Literal["rules", "transformers", "openai", "vllm"]
 BACKENDS: Final[tuple[BackendName, ...]] = get_args(BackendName)
+_LOCAL_BACKENDS: Final[tuple[BackendName, ...]] = ("transformers", "vllm")
 MAX_PER_QUESTION: Final = 64
 MAX_LIMIT: Final = 10_000_000
 
@@ -97,10 +99,13 @@ def start_generation(
 
     Args:
         per_question: candidates for each question and type.
+        model: a folder or hub id. If None, of `transformers` and `vllm` the generator in use: what the settings name
+            (SAGEDESK_MODEL), else the champion, else the embedded one; of `openai` what the settings name.
         then_verify: verify the new variants with the champion afterwards and queue them for review.
 
     Raises:
         PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (no such question).
+        ModelError: the champion is not what was registered.
     """
     require_lead(desk, actor, "generation.start", backend)
     _check(backend, types, per_question, limit)
@@ -114,7 +119,7 @@ def start_generation(
     if backend == "openai" and not (model or desk.settings.model):
         raise InputError("backend openai: name the model")
     questions = _questions(desk, benchmark, question_ids, limit)
-    named_model = model or desk.settings.model
+    named_model = model or (generator_in_use(desk.settings) if backend in _LOCAL_BACKENDS else desk.settings.model)
     backend_settings: dict[str, object] = {} if named_model is None else {"model": named_model}
     if backend == "openai":
         backend_settings["base_url"] = base_url

@@ -19,7 +19,8 @@ from engine.variant_types.table import contract_checks
 from training.examples import HELD_OUT_SHARE, SAMPLE_SPLIT_SEED, sample_split
 from training.registry import RegisteredModel
 from ui.usecases.context import Actor, Desk, audit, require_lead
-from ui.usecases.models import champion_verifier, train_verifier
+from ui.usecases.learning import retrain_verifier
+from ui.usecases.models import champion_verifier
 from ui.usecases.verification import start_verification
 
 
@@ -96,7 +97,7 @@ def train_first_verifier(desk: Desk, actor: Actor, *, on_progress: Callable[[Run
         going_on = [
             run for run in RunTable(connection).in_states(["queued", "running"]) if run.kind == "train-verifier"
         ]
-    return _done(desk, going_on[0] if going_on else train_verifier(desk, actor), on_progress)
+    return _done(desk, going_on[0] if going_on else retrain_verifier(desk, actor), on_progress)
 
 
 def _bring_in(desk: Desk, actor: Actor) -> None:
@@ -129,7 +130,7 @@ def _done(desk: Desk, run: Run, on_progress: Callable[[Run], None] | None) -> Ru
 def _champion(desk: Desk) -> RegisteredModel:
     champion = champion_verifier(desk.settings)
     if champion is None:
-        raise JobError("the training left no verifier in use; run `sagedesk model train`")
+        raise JobError("the training left no verifier in use; run `sagedesk model retrain`")
     return champion
 
 

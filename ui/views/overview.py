@@ -7,7 +7,8 @@ from data.records import VariantTypeKey
 from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases import review
 from ui.usecases.context import Actor, Desk
-from ui.usecases.models import list_models, train_verifier
+from ui.usecases.learning import retrain_verifier
+from ui.usecases.models import list_models
 from ui.usecases.overview import Overview, overview
 from ui.usecases.sync import SyncStatus, sync_now
 from ui.usecases.verification import start_verification
@@ -64,7 +65,7 @@ def _unverified(desk: Desk, actor: Actor, count: int) -> None:
         else:
             notice(f"{waiting} not verified, and there is no verifier yet: train one first.", kind="warn")
             if st.button("Train a verifier on the sample labels", key="train_now"):
-                run = train_verifier(desk, still(actor))
+                run = retrain_verifier(desk, still(actor))
                 go_to("Runs", run=run.run_id)
 
 

@@ -84,9 +84,9 @@ def test_without_a_verifier_what_was_generated_stays_and_says_what_to_do(desk: D
     made = desk.supervisor.wait(made.run_id, timeout_s=60)
 
     assert (made.state, made.result["made"]) == ("done", 4)
-    assert "sagedesk model train" in str(made.result["not_verified"])
+    assert "sagedesk model retrain" in str(made.result["not_verified"])
     assert "followed_by" not in made.result
-    with pytest.raises(NotFoundError, match="sagedesk model train"):
+    with pytest.raises(NotFoundError, match="sagedesk model retrain"):
         verification.start_verification(desk, OPERATOR)
 
 

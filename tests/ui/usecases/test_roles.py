@@ -7,7 +7,21 @@ import pytest
 
 from data.errors import PermissionDeniedError
 from data.tables.audit import AuditTable
-from ui.usecases import generation, imports, models, overview, run_transfer, runs, samples, sync, verification
+from ui.usecases import (
+    gates,
+    generation,
+    imports,
+    learning,
+    model_promotion,
+    overview,
+    run_transfer,
+    runs,
+    samples,
+    schedules,
+    sync,
+    training_data,
+    verification,
+)
 from ui.usecases.context import Actor, Desk
 
 ANA = Actor("ana", "annotator")
@@ -22,8 +36,14 @@ LEADS_ONLY: dict[str, Callable[[Desk], object]] = {
     "run.collect": lambda desk: run_transfer.collect_run(desk, ANA, run_id="r_1", source=Path("x")),
     "run.export": lambda desk: run_transfer.export_run(desk, ANA, run_id="r_1", to=Path("x")),
     "run.resume": lambda desk: runs.resume_run(desk, ANA, run_id="r_1"),
-    "model.train": lambda desk: models.train_verifier(desk, ANA),
-    "model.promote": lambda desk: models.promote_verifier(desk, ANA, model_id="m"),
+    "verifier.retrain": lambda desk: learning.retrain_verifier(desk, ANA),
+    "generator.refresh": lambda desk: learning.refresh_generator(desk, ANA),
+    "model.compare": lambda desk: gates.compare_models(desk, ANA, model_id="m"),
+    "model.flips": lambda desk: gates.flipped(desk, ANA, run_id="r_1"),
+    "model.promote": lambda desk: model_promotion.promote_model(desk, ANA, model_id="m", note="better"),
+    "model.rollback": lambda desk: model_promotion.rollback_model(desk, ANA, role="verifier", note="worse"),
+    "schedule.set": lambda desk: schedules.set_schedule(desk, ANA, role="verifier"),
+    "training.preview": lambda desk: training_data.preview_training(desk, ANA, role="verifier"),
     "sample.load": lambda desk: samples.load_sample_project(desk, ANA),
     "store.backup": lambda desk: overview.back_up(desk, ANA, to=Path("x")),
     "sync.now": lambda desk: sync.sync_now(desk, ANA),

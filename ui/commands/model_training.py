@@ -1,0 +1,238 @@
+"""`sagedesk model preview|retrain|refresh|schedule`: training verifiers and generators, and when it is due."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, cast
+
+import typer
+
+from data.errors import InputError
+from data.records import VARIANT_TYPE_KEYS, ModelRole, Schedule, VariantTypeKey
+from ui.commands.line import open_line
+from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk, wait_for
+from ui.commands.run import Wait, emit_run
+from ui.settings import read_settings
+from ui.usecases import learning, schedules, training_data
+from ui.usecases.learning import LanguageTraining, VerifierKind, VllmMode
+
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="verifier or generator.")]
+BaseModel = Annotated[str | None, typer.Option(help="Folder or hub id of the language model that is trained on.")]
+LoraRank = Annotated[int, typer.Option(min=0, help="Of the adapter that is trained; 0 trains all weights.")]
+Elsewhere = Annotated[
+    bool, typer.Option("--elsewhere", help="For a worker machine: it waits for `sagedesk run export`.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed and labels train the same model, on a CPU.")]
+SftOptions = Annotated[
+    list[str] | None, typer.Option("--sft", metavar="NAME=VALUE", help="An option of TRL's SFTConfig; may be repeated.")
+]
+GrpoOptions = Annotated[
+    list[str] | None,
+    typer.Option("--grpo", metavar="NAME=VALUE", help="An option of TRL's GRPOConfig; may be repeated."),
+]
+
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def preview(
+    role: Role,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Learn from at most so many.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a training would learn from now, and what is left out and why; starts nothing."""
+    with open_line(read_settings()) as line:
+        # The use case refuses what is no role.
+        found = line.call(training_data.preview_training, role=cast("ModelRole", role), max_labels=max_labels)
+    if as_json:
+        emit_json(found)
+        return
+    facts: list[tuple[str, object]] = [
+        ("labels", found.labels),
+        ("questions", found.questions),
+        ("blind", found.blind),
+        ("assisted", found.assisted),
+        ("first labels kept", f"{found.first_labels_kept} of {found.first_labels}"),
+        ("rejected variants of the generator in use", found.current_generator_negatives),
+        ("blind labels for the gate", found.gate_labels),
+    ]
+    if role == "generator":
+        facts += [("prompts", found.prompt_questions), ("held-out questions", found.held_out_questions)]
+    emit_facts(facts)
+    emit_table(
+        ("part", "labels", "questions", "blind"),
+        [(it.part, it.labels, it.questions, it.blind) for it in found.parts],
+        empty="no labels yet; review some variants",
+    )
+    emit_table(
+        ("type", "labels", "accepted"), [(it.variant_type, it.labels, it.accepted) for it in found.types], empty=""
+    )
+    emit_table(("dimension", "yes", "no"), [(it.dimension, it.yes, it.no) for it in found.dimensions], empty="")
+    emit_table(("source", "labels"), [(it.source, it.labels) for it in found.sources], empty="")
+    if found.left_out:
+        emit_table(("left out because", "labels"), [(it.reason, it.labels) for it in found.left_out], empty="")
+    for text in (*found.blockers, *found.warnings):
+        talk(text)
+
+
+def retrain(
+    kind: Annotated[str, typer.Option(help=f"One of {', '.join(learning.VERIFIER_KINDS)}.")] = "feature",
+    method: Annotated[
+        str, typer.Option(help=f"Of a language model: one of {', '.join(learning.LANGUAGE_TRAININGS)}.")
+    ] = "era",
+    base_model: BaseModel = None,
+    lora_rank: LoraRank = 16,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Learn from at most so many labels.")] = None,
+    target_precision: Annotated[
+        float, typer.Option(help="Of what the verifier will call valid; 0.5 to under 1.")
+    ] = 0.95,
+    compare_methods: Annotated[
+        bool, typer.Option("--compare-methods", help="Train a language model by both methods, and compare them.")
+    ] = False,
+    sft: SftOptions = None,
+    seed: Seed = 0,
+    elsewhere: Elsewhere = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Train a verifier on people's labels; the first becomes the champion, a later one goes to the gate."""
+    with open_line(read_settings()) as line:
+        run = line.call(
+            learning.retrain_verifier,
+            # The use case refuses what is no kind or method.
+            kind=cast("VerifierKind", kind),
+            method=cast("LanguageTraining", method),
+            base_model=base_model,
+            lora_rank=lora_rank or None,
+            max_labels=max_labels,
+            target_precision=target_precision,
+            compare_methods=compare_methods,
+            sft=_options("--sft", sft),
+            seed=seed,
+            elsewhere=elsewhere,
+        )
+        if wait:
+            run = wait_for(line, run)
+    emit_json(run) if as_json else emit_run(run)
+
+
+def refresh(
+    base_model: BaseModel = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help=f"Once a type: {', '.join(VARIANT_TYPE_KEYS)}; all if left out.")
+    ] = None,
+    sft_epochs: Annotated[float, typer.Option(help="Over the accepted variants.")] = 1.0,
+    skip_sft: Annotated[
+        bool, typer.Option("--skip-sft", help="Leave out the stage that copies accepted variants.")
+    ] = False,
+    lora_rank: LoraRank = 16,
+    sft: SftOptions = None,
+    grpo_steps: Annotated[int, typer.Option(min=0, help="Of the stage that learns by trial; 0 leaves it out.")] = 100,
+    group_size: Annotated[int, typer.Option(min=2, help="Replies to one prompt.")] = 8,
+    grpo: GrpoOptions = None,
+    vllm: Annotated[
+        str, typer.Option(help=f"How replies are sampled: one of {', '.join(learning.VLLM_MODES)}.")
+    ] = "off",
+    vllm_url: Annotated[str | None, typer.Option(help="Of the vLLM server, with `--vllm server`.")] = None,
+    comparison_questions: Annotated[int, typer.Option(min=1, help="Held-out questions to compare on.")] = 20,
+    seed: Seed = 0,
+    elsewhere: Elsewhere = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Train a generator on accepted variants, then by trial against the champion verifier; compare before and after."""
+    with open_line(read_settings()) as line:
+        run = line.call(
+            learning.refresh_generator,
+            base_model=base_model,
+            # The use case refuses what is no type or mode.
+            types=cast("tuple[VariantTypeKey, ...]", tuple(types)) if types else VARIANT_TYPE_KEYS,
+            sft_epochs=sft_epochs,
+            lora_rank=lora_rank or None,
+            sft=_options("--sft", sft),
+            grpo_steps=grpo_steps,
+            group_size=group_size,
+            grpo=_options("--grpo", grpo),
+            vllm=cast("VllmMode", vllm),
+            vllm_url=vllm_url,
+            comparison_questions=comparison_questions,
+            skip_sft=skip_sft,
+            seed=seed,
+            elsewhere=elsewhere,
+        )
+        if wait:
+            run = wait_for(line, run)
+    emit_json(run) if as_json else emit_run(run)
+
+
+def schedule(
+    role: Annotated[
+        str | None, typer.Argument(metavar="ROLE", help="verifier or generator; lists all if left out.")
+    ] = None,
+    after_decisions: Annotated[int | None, typer.Option(min=1, help="Due after so many new decisions.")] = None,
+    weekly: Annotated[
+        str | None, typer.Option(metavar="DAY@HOUR", help="Due every week, in UTC: monday@2 for example.")
+    ] = None,
+    may_start: Annotated[
+        bool, typer.Option("--may-start/--propose", help="The desk starts it when due, or proposes it.")
+    ] = False,
+    never: Annotated[bool, typer.Option("--never", help="Never due: trained only when a person starts it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say when a role's training is due; without options, show the schedules and what is due now."""
+    is_setting = after_decisions is not None or weekly is not None or may_start or never
+    if is_setting and role is None:
+        raise InputError("name the role whose schedule this is: verifier or generator")
+    with open_line(read_settings()) as line:
+        if is_setting:
+            weekday, hour = (None, None) if weekly is None else _weekly(weekly)
+            line.call(
+                schedules.set_schedule,
+                role=cast("ModelRole", role),  # the use case refuses what is no role
+                after_decisions=after_decisions,
+                weekday=weekday,
+                hour=hour,
+                may_start=may_start,
+            )
+        found = [it for it in line.call(schedules.list_schedules) if role in (None, it.role)]
+        due = [it for it in line.call(schedules.due) if role in (None, it.role)]
+    if as_json:
+        emit_json(found)
+        return
+    emit_table(
+        ("role", "after decisions", "weekly", "when due", "set by", "at"),
+        [
+            (it.role, it.after_decisions, _told(it), "it starts" if it.may_start else "it is proposed", it.updated_by,
+             it.updated_at)
+            for it in found
+        ],
+        empty="no schedule: training starts when a person starts it",
+    )  # fmt: skip
+    for one in due:
+        talk(f"due now: {one.role}, {one.reason}")
+
+
+def _told(it: Schedule) -> str | None:
+    return None if it.weekday is None or it.hour is None else f"{_WEEKDAYS[it.weekday]}@{it.hour}"
+
+
+def _weekly(text: str) -> tuple[int, int]:
+    """Raises InputError."""
+    day, _, hour = text.lower().partition("@")
+    if day not in _WEEKDAYS or not hour.isdecimal():
+        raise InputError(f"--weekly {text!r}: use a day and an hour in UTC, monday@2 for example")
+    return _WEEKDAYS.index(day), int(hour)
+
+
+def _options(flag: str, given: Sequence[str] | None) -> Mapping[str, object] | None:
+    """NAME=VALUE each; a value that is JSON (a number, true, null) counts as that, else as text. Raises InputError."""
+    if not given:
+        return None
+    found: dict[str, object] = {}
+    for one in given:
+        name, mark, value = one.partition("=")
+        if not name or not mark:
+            raise InputError(f"{flag} {one!r}: use NAME=VALUE, learning_rate=1e-4 for example")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
