@@ -6,6 +6,7 @@ The sample's own labels are always among them. Refuses to draw a question's part
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from data.records import Part, Question, QuestionId, TrainingLabel, Variant, VariantId, VariantTypeKey
@@ -81,7 +82,7 @@ def training_set(
         InputError: `max_labels` leaves no room for the first labels that are always kept.
     """
     table = TrainingLabelTable(connection)
-    labels, facts = _sample()
+    labels, facts = dict(_sample_labels()), dict(_sample_facts())
     left_out: Counter[str] = Counter()
     gate: list[TrainingLabel] = []
     for answered in table.answered():
@@ -121,16 +122,23 @@ def training_set(
     )
 
 
-def sample_records() -> tuple[dict[QuestionId, Question], dict[VariantId, Variant]]:
+@cache
+def sample_records() -> tuple[Mapping[QuestionId, Question], Mapping[VariantId, Variant]]:
     """The sample's questions and the variants that are learnt from: they need not be in the store."""
     questions = {question.question_id: question for question in sample_questions()}
     return questions, {it.variant.variant_id: it.variant for it in sample_split().learnt}
 
 
-def _sample() -> tuple[dict[VariantId, TrainingLabel], dict[VariantId, LabelledFact]]:
+@cache
+def _sample_labels() -> Mapping[VariantId, TrainingLabel]:
+    questions, _ = sample_records()
+    return {label.variant_id: label for label in sample_labels(sample_split().learnt, questions.values())}
+
+
+@cache
+def _sample_facts() -> Mapping[VariantId, LabelledFact]:
     questions, variants = sample_records()
-    labels = sample_labels(sample_split().learnt, questions.values())
-    facts = {
+    return {
         variant.variant_id: LabelledFact(
             variant.question_id,
             variant.variant_type,
@@ -139,7 +147,6 @@ def _sample() -> tuple[dict[VariantId, TrainingLabel], dict[VariantId, LabelledF
         )
         for variant in variants.values()
     }
-    return {label.variant_id: label for label in labels}, facts
 
 
 def _reason(answered: AnsweredVariant) -> str | None:

@@ -1,6 +1,7 @@
 """A store whose variants people have answered, through the ways in which the desk itself writes."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from annotation.adjudication import refresh_decisions
@@ -37,7 +38,6 @@ class LabelledStore:
 
     connection: Connection
     now: datetime = NOON
-    variants: dict[VariantId, Variant] = field(default_factory=dict)
 
     def ask(
         self,
@@ -50,36 +50,34 @@ class LabelledStore:
         variants: int = 1,
     ) -> list[VariantId]:
         """One question with variants; its cluster goes into `part` where one is given."""
-        question = Question(question_id(context, OPTIONS, 0), context, OPTIONS, 0, benchmark, context)
-        QuestionTable(self.connection).upsert([question], now=self.now)
         if part is not None:
             ClusterPartTable(self.connection).add({cluster_id(context, OPTIONS): part}, self.now)
-        made = []
-        for number in range(variants):
-            self._tick()
-            text = f"{context} ({model}, {number})"
-            recipe = Recipe("rules", model, "p1", "{}", number)
-            made.append(
-                Variant(
-                    variant_id=variant_id(question.question_id, "restatement", text, OPTIONS, 0),
-                    question_id=question.question_id,
-                    variant_type="restatement",
-                    context=text,
-                    options=OPTIONS,
-                    answer_index=0,
-                    is_control=False,
-                    shuffle_seed=None,
-                    recipe=recipe,
-                    run_id=None,
-                    created_at=self.now,
-                )
-            )
-        VariantTable(self.connection).upsert(made)
+        return self.ask_many([context], benchmark=benchmark, model=model, passes=passes, variants=variants)[0]
+
+    def ask_many(
+        self,
+        contexts: Sequence[str],
+        *,
+        variants: int,
+        benchmark: str = "mini",
+        model: str = "rules-1",
+        passes: bool = True,
+    ) -> list[list[VariantId]]:
+        """The variants of each question."""
+        questions = [
+            Question(question_id(context, OPTIONS, 0), context, OPTIONS, 0, benchmark, context) for context in contexts
+        ]
+        made = [
+            [self._variant(question, model=model, number=number) for number in range(variants)]
+            for question in questions
+        ]
+        flat = [variant for of_one in made for variant in of_one]
+        QuestionTable(self.connection).upsert(questions, now=self.now)
+        VariantTable(self.connection).upsert(flat)
         ContractCheckTable(self.connection).upsert(
-            [ContractCheck(variant.variant_id, "options", passes, True, "") for variant in made]
+            [ContractCheck(variant.variant_id, "options", passes, True, "") for variant in flat]
         )
-        self.variants |= {variant.variant_id: variant for variant in made}
-        return [variant.variant_id for variant in made]
+        return [[variant.variant_id for variant in of_one] for of_one in made]
 
     def say(
         self,
@@ -90,41 +88,18 @@ class LabelledStore:
         is_blind: bool = True,
         is_skipped: bool = False,
         is_deleted: bool = False,
-    ) -> AnnotationId:
+    ) -> None:
         """A further revision of what `who` says of it; the decision follows."""
-        self._tick()
         name = AnnotationId(f"a_{variant}_{who}")
-        table = AnnotationTable(self.connection)
-        table.append(
-            Annotation(
-                annotation_id=name,
-                revision=table.next_revision(name),
-                variant_id=variant,
-                annotator=who,
-                updated_by=who,
-                answers=answers,
-                corrected_answer_index=None,
-                corrected_text=None,
-                comment="",
-                is_flagged=False,
-                is_skipped=is_skipped,
-                is_deleted=is_deleted,
-                is_blind=is_blind,
-                shown_verifier=None if is_blind else "v1",
-                origin="console",
-                ls_server=None,
-                ls_task_id=None,
-                ls_annotation_id=None,
-                config_hash="c",
-                guidelines_version="1",
-                lead_time_s=None,
-                created_at=self.now,
-                updated_at=self.now,
-                content_hash=f"{self.now}",
-            )
+        revision = AnnotationTable(self.connection).next_revision(name)
+        said = self._annotation(variant, answers, who=who, is_blind=is_blind)
+        self._append([replace(said, revision=revision, is_skipped=is_skipped, is_deleted=is_deleted)])
+
+    def say_at_once(self, said: Iterable[tuple[VariantId, Answers, bool]]) -> None:
+        """The first words of one person on many variants: answers, and whether they were given blind."""
+        self._append(
+            [self._annotation(variant, answers, who="ana", is_blind=is_blind) for variant, answers, is_blind in said]
         )
-        refresh_decisions(self.connection, [variant], self.now)
-        return name
 
     def decide(self, variant: VariantId, decision: Decision) -> None:
         """As a lead does, over people's heads."""
@@ -137,6 +112,56 @@ class LabelledStore:
 
     def decide_in_bulk(self, variant: VariantId) -> None:
         self.decide(variant, Decision(variant, "accepted", YES, "bulk", (), "lea", self.now))
+
+    def _variant(self, question: Question, *, model: str, number: int) -> Variant:
+        self._tick()
+        text = f"{question.context} ({model}, {number})"
+        return Variant(
+            variant_id=variant_id(question.question_id, "restatement", text, OPTIONS, 0),
+            question_id=question.question_id,
+            variant_type="restatement",
+            context=text,
+            options=OPTIONS,
+            answer_index=0,
+            is_control=False,
+            shuffle_seed=None,
+            recipe=Recipe("rules", model, "p1", "{}", number),
+            run_id=None,
+            created_at=self.now,
+        )
+
+    def _annotation(self, variant: VariantId, answers: Answers, *, who: str, is_blind: bool) -> Annotation:
+        self._tick()
+        return Annotation(
+            annotation_id=AnnotationId(f"a_{variant}_{who}"),
+            revision=1,
+            variant_id=variant,
+            annotator=who,
+            updated_by=who,
+            answers=answers,
+            corrected_answer_index=None,
+            corrected_text=None,
+            comment="",
+            is_flagged=False,
+            is_skipped=False,
+            is_deleted=False,
+            is_blind=is_blind,
+            shown_verifier=None if is_blind else "v1",
+            origin="console",
+            ls_server=None,
+            ls_task_id=None,
+            ls_annotation_id=None,
+            config_hash="c",
+            guidelines_version="1",
+            lead_time_s=None,
+            created_at=self.now,
+            updated_at=self.now,
+            content_hash=f"{self.now}",
+        )
+
+    def _append(self, said: list[Annotation]) -> None:
+        AnnotationTable(self.connection).append_many(said)
+        refresh_decisions(self.connection, [annotation.variant_id for annotation in said], self.now)
 
     def _tick(self) -> None:
         self.now += timedelta(minutes=1)
