@@ -163,7 +163,14 @@ def _fine_tuned(
         return FineTuned(**json.loads(told.read_text("utf-8")))
     config = sft_config(work / "checkpoints", seed=plan.seed, overrides={**DEFAULTS, **plan.overrides})
     fine_tuned = fine_tune(
-        plan.base, rows, validation, config=config, lora_rank=plan.lora_rank, goal=model, report=report
+        plan.base,
+        rows,
+        validation,
+        config=config,
+        lora_rank=plan.lora_rank,
+        goal=model,
+        report=report,
+        stage=work.name if plan.compare_methods else "",
     )
     write_json(told, dataclasses.asdict(fine_tuned))
     shutil.rmtree(work / "checkpoints", ignore_errors=True)

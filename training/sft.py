@@ -27,7 +27,7 @@ from engine.candidate import Candidate
 from engine.jobs.report import Reporter
 from engine.prompts import training_messages
 from engine.variant_types.table import VARIANT_TYPES
-from training.trainer_hooks import RunHooks, last_checkpoint, trainer_config
+from training.trainer_hooks import METRIC_NAMES, RunHooks, last_checkpoint, trainer_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -131,6 +131,7 @@ def fine_tune(
     lora_rank: int | None,
     goal: Path,
     report: Reporter,
+    stage: str = "",
     patience: int = 3,
 ) -> FineTuned:
     """Trains `base` on `rows` and leaves the merged model with its tokenizer in `goal`, whole or not at all.
@@ -140,6 +141,7 @@ def fine_tune(
 
     Args:
         lora_rank: rank of the adapters on all linear layers, merged at the end; None trains every weight.
+        stage: where a run trains more than once, so that its figures are `STAGE/loss` and no other training's.
 
     Raises:
         JobError: no rows, a row without completion, or nothing was trained.
@@ -157,7 +159,8 @@ def fine_tune(
         config.load_best_model_at_end, config.metric_for_best_model = True, "eval_loss"
         config.greater_is_better = False
         config.save_steps = config.eval_steps or config.save_steps  # so that the best is among the saved
-    hooks = RunHooks(report, total_steps_text=f"fine-tuning on {len(rows)} rows")
+    names = {name: f"{stage}/{ours}" if stage else ours for name, ours in METRIC_NAMES.items()}
+    hooks = RunHooks(report, total_steps_text=f"fine-tuning on {len(rows)} rows", names=names)
     trainer = WeightedTrainer(
         model,
         config,

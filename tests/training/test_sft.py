@@ -41,7 +41,9 @@ class CancelledAt(Reporter):
         super().progress(done, total, message)
 
 
-def tuned(base, tmp_path, rows=ROWS, validation=ROWS[:3], *, report=None, lora_rank=4, name="one", **overrides):
+def tuned(
+    base, tmp_path, rows=ROWS, validation=ROWS[:3], *, report=None, lora_rank=4, name="one", stage="", **overrides
+):
     return fine_tune(
         base,
         rows,
@@ -50,6 +52,7 @@ def tuned(base, tmp_path, rows=ROWS, validation=ROWS[:3], *, report=None, lora_r
         lora_rank=lora_rank,
         goal=tmp_path / name,
         report=report or Reporter(tmp_path / "events.jsonl"),
+        stage=stage,
     )
 
 
@@ -76,6 +79,15 @@ def test_training_lowers_the_loss_and_leaves_a_model_that_loads(tiny_model_folde
     assert (done.trainable_parameters == whole) == (lora_rank is None)
     assert sum(parameter.numel() for parameter in model.parameters()) == whole
     assert not list(tmp_path.glob("*.writing"))
+
+
+def test_figures_of_a_stage_are_no_other_trainings(tiny_model_folder, tmp_path):
+    tuned(tiny_model_folder, tmp_path, max_steps=2, stage="imitation")
+
+    told = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text("utf-8").splitlines()]
+    names = {event["name"] for event in told if event["kind"] == "metric"}
+    assert {"imitation/loss", "imitation/validation_loss"} <= names
+    assert all(name.startswith("imitation/") for name in names)
 
 
 def test_a_cancelled_training_goes_on_where_it_was_and_ends_as_if_uninterrupted(tiny_model_folder, tmp_path):

@@ -29,6 +29,17 @@ def test_a_metric_that_no_chart_knows_gets_one_by_its_own_name() -> None:
     assert (found.title, found.lines) == ("penalty, copy", {"penalty/copy": "penalty, copy"})
 
 
+def test_a_stage_has_charts_of_its_own_before_those_of_the_run_and_minor_ones_come_last() -> None:
+    found = charts_for(["loss", "imitation/loss", "imitation/learning_rate", "kl"])
+
+    assert [chart.title for chart in found] == [
+        "Loss: copying accepted variants",
+        "Loss",
+        "Distance from the start",
+        "Learning rate: copying accepted variants",
+    ]
+
+
 def test_a_run_shows_its_figures_as_charts_with_the_numbers_behind(desk: Desk) -> None:
     events = [metric("loss", step, 2.0 / step) for step in (1, 2, 4)] + [metric("validation_loss", 4, 0.75)]
     events += [metric("learning_rate", 1, 3e-6), {"kind": "message", "level": "info", "text": "began"}]

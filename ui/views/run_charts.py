@@ -4,7 +4,7 @@ Every metric that a run reports is shown: one that no chart here knows gets a ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
@@ -17,11 +17,15 @@ from ui.usecases.runs import RunMetric
 from ui.widgets.charts import lines
 
 _STEP: Final = "step"
+_STAGES: Final[Mapping[str, str]] = {"imitation": "copying accepted variants", "era": "ERA", "ira": "IRA"}
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What stands in one chart: metric names and what each line is called; `axis` names quantity and unit."""
+    """What stands in one chart: metric names and what each line is called; `axis` names quantity and unit.
+
+    Minor ones come after all others.
+    """
 
     key: str
     title: str
@@ -29,6 +33,7 @@ class Chart:
     lines: Mapping[str, str]
     says: str = ""
     is_share: bool = False
+    is_minor: bool = False
 
 
 _TYPE_LINES: Final = {f"reward/{kind.key}": kind.name for kind in VARIANT_TYPES.values()}
@@ -83,29 +88,48 @@ CHARTS: Final[tuple[Chart, ...]] = (
         {"distinct_2": "distinct-2"},
         "Distinct word pairs among all word pairs; it falls when replies become alike.",
     ),
-    Chart("learning_rate", "Learning rate", "learning rate", {"learning_rate": "learning rate"}),
-    Chart("grad_norm", "Gradient norm", "norm", {"grad_norm": "norm"}),
+    Chart("learning_rate", "Learning rate", "learning rate", {"learning_rate": "learning rate"}, is_minor=True),
+    Chart("grad_norm", "Gradient norm", "norm", {"grad_norm": "norm"}, is_minor=True),
 )
 
 
 def charts(metrics: Sequence[RunMetric], *, key: str) -> None:
     """Draw what the run has reported so far; nothing where it has reported nothing."""
     by_name = _by_name(metrics)
-    shown = charts_for(by_name)
+    shown = charts_for(list(by_name))
     for start in range(0, len(shown), 2):
         for column, chart in zip(st.columns(2, gap="large"), shown[start : start + 2], strict=False):
             with column:
                 _chart(chart, by_name, key)
 
 
-def charts_for(names: Mapping[str, object] | Sequence[str]) -> list[Chart]:
-    """The charts that have at least one line, in their order; then one for each name that none of them knows."""
+def charts_for(names: Sequence[str]) -> list[Chart]:
+    """The charts that have at least one line, in their order; then one for each name that none of them knows.
+
+    A figure of a stage, `STAGE/loss`, stands in that stage's own chart, before those of the run.
+    """
     known = {name for chart in CHARTS for name in chart.lines}
-    others = sorted(name for name in names if name not in known)
+    stages = dict.fromkeys(stage for stage, _, name in (name.partition("/") for name in names) if name in known)
+    found = [
+        *(_of_stage(chart, stage) for stage in stages for chart in CHARTS),
+        *CHARTS,
+    ]
+    found = [chart for chart in found if any(name in names for name in chart.lines)]
+    drawn = {name for chart in found for name in chart.lines}
+    others = sorted(name for name in names if name not in drawn)
     return [
-        *(chart for chart in CHARTS if any(name in names for name in chart.lines)),
+        *sorted(found, key=lambda chart: chart.is_minor),
         *(Chart(f"other_{n}", _words(name), _words(name), {name: _words(name)}) for n, name in enumerate(others)),
     ]
+
+
+def _of_stage(chart: Chart, stage: str) -> Chart:
+    return replace(
+        chart,
+        key=f"{stage}_{chart.key}",
+        title=f"{chart.title}: {_STAGES.get(stage, stage)}",
+        lines={f"{stage}/{name}": label for name, label in chart.lines.items()},
+    )
 
 
 def _by_name(metrics: Sequence[RunMetric]) -> dict[str, dict[int, float]]:
