@@ -8,7 +8,7 @@ import streamlit as st
 
 from ui.serving import actor_of_page, current_desk
 from ui.usecases.context import Actor, Desk
-from ui.views import generate, overview, questions, releases, review, runs
+from ui.views import generate, models, overview, questions, releases, review, runs, training
 from ui.widgets.go import remember_pages
 from ui.widgets.page import style
 from ui.widgets.presence import remember
@@ -17,7 +17,13 @@ Render = Callable[[Desk, Actor], None]
 
 LOGO: Final = Path(__file__).parent / "widgets" / "logo.svg"
 FOR_ALL: Final = {"Review": review.render, "Questions": questions.render}
-FOR_LEADS: Final = {"Generate": generate.render, "Runs": runs.render, "Releases": releases.render}
+FOR_LEADS: Final = {
+    "Generate": generate.render,
+    "Runs": runs.render,
+    "Training": training.render,
+    "Models": models.render,
+    "Releases": releases.render,
+}
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def test_an_annotator_has_three_pages_and_cannot_reach_a_leads_by_address(consol
     page = console.page("ana")
     assert tabs(page) == ["Review", "Questions", "Overview"]
 
-    for name in ("generate", "runs", "releases"):
+    for name in ("generate", "runs", "training", "models", "releases"):
         page.goto(f"{console.url}/{name}")
         expect(page.get_by_text("Page not found")).to_be_visible()
         assert page.locator("[data-testid=stBaseButton-primary]").count() == 0
@@ -86,7 +86,7 @@ def test_signing_out_in_one_tab_ends_the_other(console: Console) -> None:
 def test_a_lead_finds_a_question_and_reads_it_with_its_variants(console: Console) -> None:
     console.queue(["A baker opens the oven. She", "A boy kneels beside his bicycle. He"])
     page = console.page("lea", "/questions")
-    assert tabs(page) == ["Review", "Questions", "Generate", "Runs", "Releases", "Overview"]
+    assert tabs(page) == ["Review", "Questions", "Generate", "Runs", "Training", "Models", "Releases", "Overview"]
     page.get_by_label("Search").fill("bicycle")
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 question;")).to_be_visible()

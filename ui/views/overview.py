@@ -5,13 +5,14 @@ import streamlit as st
 
 from data.records import VariantTypeKey
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases import review
+from ui.usecases import review, schedules
 from ui.usecases.context import Actor, Desk
 from ui.usecases.learning import retrain_verifier
 from ui.usecases.models import list_models
 from ui.usecases.overview import Overview, overview
 from ui.usecases.sync import SyncStatus, sync_now
 from ui.usecases.verification import start_verification
+from ui.views.training_schedule import proposals
 from ui.widgets.go import go_to
 from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, table, told
 from ui.widgets.presence import still
@@ -39,6 +40,8 @@ def render(desk: Desk, actor: Actor) -> None:
             ("released", funnel.released),
         ]
         figures([(name, f"{count:,}") for name, count in stages])
+        if actor.role == "lead":
+            proposals(schedules.due(desk, actor), on_open=lambda role: go_to("Training", role=role))
         if actor.role == "lead" and whole.unverified:
             _unverified(desk, actor, whole.unverified)
         left, right = st.columns([1.5, 1], gap="large")

@@ -1,0 +1,126 @@
+"""What a lead may do with a model: compare it, take it into use with a note, go back; and who signed what before."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from data.records import ModelRole, Run, SignOff
+from ui.usecases import gates, model_promotion, runs
+from ui.usecases.context import Actor, Desk
+from ui.usecases.models import ModelDetail
+from ui.widgets.go import go_to
+from ui.widgets.page import day_and_time, notice, table, told
+from ui.widgets.presence import still
+
+_SAID: Final = "model_said"
+
+
+def what_was_done() -> None:
+    """Once, at the drawing after it."""
+    if said := st.session_state.pop(_SAID, None):
+        notice(str(said), kind="done")
+
+
+def compare(desk: Desk, actor: Actor, found: ModelDetail) -> None:
+    """The gate run against the champion, where there is no finished one yet."""
+    if "champion" in found.info.aliases:
+        notice("It is in use. A gate compares a challenger with it.")
+        return
+    last = _last_gate_run(desk, actor, found.info.model_id)
+    with st.container(horizontal=True, vertical_alignment="center", key="model_compare_line"):
+        if last is not None and last.state in ("queued", "running", "away"):
+            notice(f"It is being compared with the champion: run {last.run_id} is {last.state}.")
+            if st.button("Open the run", key="model_compare_run"):
+                go_to("Runs", run=last.run_id)
+            return
+        if last is not None and last.state != "done":
+            notice(f"Its comparison, run {last.run_id}, did not end well: {last.message}", kind="warn")
+        else:
+            notice("It has not been compared with the champion of now: a gate run does that on the blind labels.")
+        if st.button("Compare with the champion", key="model_compare"):
+            with told():
+                run = gates.compare_models(desk, still(actor), model_id=found.info.model_id)
+                go_to("Runs", run=run.run_id)
+                notice(f"Run {run.run_id} is queued; follow it on the Runs page.", kind="done")
+
+
+def _last_gate_run(desk: Desk, actor: Actor, model_id: str) -> Run | None:
+    newest = runs.list_runs(desk, actor, kind="gate-verifier")
+    return next((run for run in newest if run.settings.get("challenger_id") == model_id), None)
+
+
+def promote(desk: Desk, actor: Actor, found: ModelDetail) -> None:
+    """With a note, always; past a gate that did not pass only by saying so."""
+    info = found.info
+    if "champion" in info.aliases or not info.is_at_hand:
+        return
+    has_passed = _has_passed(found)
+    with st.form(f"promote_{info.model_id}", border=True):
+        st.html("<b>Take it into use</b>")
+        note = st.text_area("Why (stays in the history)", key=f"promote_note_{info.model_id}", height=80)
+        despite = not has_passed and st.checkbox(
+            "Despite the gate" if info.role == "verifier" else "Without a comparison that speaks for it",
+            help=_hindrance(found),
+            key=f"promote_despite_{info.model_id}",
+        )
+        left, right = st.columns([1, 3], vertical_alignment="center")
+        if not has_passed:
+            with right:
+                notice(_hindrance(found), kind="warn")
+        if left.form_submit_button("Promote to champion", type="primary", width="stretch"):
+            with told():
+                model_promotion.promote_model(
+                    desk, still(actor), model_id=info.model_id, note=note, despite_gate=bool(despite)
+                )
+                st.session_state[_SAID] = (
+                    f"{info.model_id} is the champion now. What waits for review is judged again and put in order."
+                    if info.role == "verifier"
+                    else f"{info.model_id} is the champion now: Generate uses it where no model is named."
+                )
+                st.rerun()
+
+
+def roll_back(desk: Desk, actor: Actor, found: ModelDetail, *, has_previous: bool) -> None:
+    """Champion and previous change places; a generator may go back to the desk's own, without a registered one."""
+    info = found.info
+    role: ModelRole = "generator" if info.role == "generator" else "verifier"
+    if "champion" not in info.aliases or not (has_previous or role == "generator"):
+        return
+    with st.form(f"rollback_{role}", border=True):
+        st.html("<b>Go back to the one before</b>")
+        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        note = left.text_input("Why (stays in the history)", key=f"rollback_note_{info.model_id}")
+        if right.form_submit_button("Roll back", width="stretch"):
+            with told():
+                champion = model_promotion.rollback_model(desk, still(actor), role=role, note=note)
+                st.session_state[_SAID] = (
+                    f"Rolled back: no registered {role} is in use now."
+                    if champion is None
+                    else f"Rolled back: {champion.model_id} is the champion again."
+                )
+                st.rerun()
+
+
+def sign_offs(history: Sequence[SignOff]) -> None:
+    if not history:
+        return
+    st.subheader("Signed", anchor=False)
+    table(
+        ["at", "by", "what", "gate", "note"],
+        [[day_and_time(one.signed_at), one.signed_by, one.action, one.outcome or "", one.note] for one in history],
+    )
+
+
+def _has_passed(found: ModelDetail) -> bool:
+    if found.info.role == "generator":
+        return found.comparison is not None
+    return found.gate is not None and found.gate.get("outcome") == "passes"
+
+
+def _hindrance(found: ModelDetail) -> str:
+    if found.info.role == "generator":
+        return "There is no comparison with what it was trained from."
+    if found.gate is None:
+        return "It has not been compared with the champion."
+    return "The gate did not pass: the reasons stand above."

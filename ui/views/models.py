@@ -1,0 +1,160 @@
+"""Models: which there are by role, and of one where it comes from, how it compares, and whether it comes into use."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import streamlit as st
+
+from ui.usecases import gates, models
+from ui.usecases.context import Actor, Desk
+from ui.usecases.models import ModelDetail, ModelInfo
+from ui.views.model_comparison import comparison
+from ui.views.model_gate import flips, gate
+from ui.views.model_signing import compare, promote, roll_back, sign_offs, what_was_done
+from ui.widgets.go import go_to
+from ui.widgets.page import day_and_time, empty, head, notice, table, told
+from ui.widgets.row_list import Row, row_list
+
+_ROLES: Final = ("verifier", "generator")
+_ALIASES: Final[Mapping[str, str]] = {
+    "champion": "✓ champion",
+    "challenger": "◇ challenger",
+    "previous": "previous",
+}
+
+
+def render(desk: Desk, actor: Actor) -> None:
+    head("Models", "The champion is in use. A challenger comes into use when a lead has looked at it and signs.")
+    with told():
+        found = models.list_models(desk, actor)
+        registered = [model for model in found if model.model_id and model.role in _ROLES]
+        if not registered:
+            empty(
+                "No model is trained yet",
+                "Open Training and train a verifier: from the sample's labels it takes a minute.",
+            )
+        asked = st.query_params.get("model")
+        model_id = asked if asked is not None else _first(registered)
+        for role in _ROLES:
+            _list(role, [model for model in registered if model.role == role], model_id)
+        _embedded([model for model in found if not model.model_id])
+        if model_id is not None:
+            _detail(desk, actor, model_id, registered)
+
+
+def _first(registered: Sequence[ModelInfo]) -> str | None:
+    """Whom a lead most likely comes for: a challenger, else a champion."""
+    for alias in ("challenger", "champion"):
+        for model in registered:
+            if alias in model.aliases:
+                return model.model_id
+    return registered[0].model_id if registered else None
+
+
+def _list(role: str, of_role: Sequence[ModelInfo], chosen: str | None) -> None:
+    if not of_role:
+        return
+    st.subheader(f"{role.title()}s", anchor=False)
+    with st.container(key=f"models_{role}_box"):
+        row_list(
+            ["in use as", "kind", "version", "made", "model", "run"],
+            [
+                Row(
+                    model.model_id,
+                    [
+                        ", ".join(_ALIASES[alias] for alias in model.aliases if alias in _ALIASES),
+                        model.kind,
+                        model.version,
+                        day_and_time(model.created_at),
+                        model.model_id,
+                        model.run_id or "",
+                    ],
+                )
+                for model in sorted(of_role, key=_order)
+            ],
+            key=f"models_{role}",
+            on_open=_open,
+            chosen=chosen,
+        )
+
+
+def _order(model: ModelInfo) -> tuple[int, float]:
+    place = min((list(_ALIASES).index(alias) for alias in model.aliases if alias in _ALIASES), default=len(_ALIASES))
+    return place, 0.0 if model.created_at is None else -model.created_at.timestamp()
+
+
+def _open(model_id: str) -> None:
+    st.query_params["model"] = model_id
+
+
+def _embedded(found: Sequence[ModelInfo]) -> None:
+    if not found:
+        return
+    with st.expander("Models that are not registered: named in the settings, or embedded"):
+        table(
+            ["role", "model", "in use", "at hand", "folder"],
+            [[model.role, model.version, bool(model.aliases), model.is_at_hand, model.folder] for model in found],
+        )
+
+
+def _detail(desk: Desk, actor: Actor, model_id: str, registered: Sequence[ModelInfo]) -> None:
+    found = models.show_model(desk, actor, model_id=model_id)
+    info = found.info
+    named = ", ".join(_ALIASES[alias] for alias in info.aliases if alias in _ALIASES)
+    st.subheader(f"{info.role.title()} {info.model_id}", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center", key="model_actions"):
+        st.text(named or "not in use")
+        for label, run_id in (("Open its training", info.run_id), ("Open its gate run", found.gate_run_id)):
+            if run_id and st.button(label, key=f"model_{label}"):
+                go_to("Runs", run=run_id)
+    if not info.is_at_hand:
+        notice("Its files are not here any more, or not what was registered: it cannot be used.", kind="error")
+    what_was_done()
+    if info.role == "generator":
+        _comparison(found)
+    elif found.gate is None:
+        compare(desk, actor, found)
+    else:
+        gate(found.gate)
+    promote(desk, actor, found)
+    has_previous = any(model.role == info.role and "previous" in model.aliases for model in registered)
+    roll_back(desk, actor, found, has_previous=has_previous)
+    if found.gate is not None and found.gate_run_id is not None:
+        flips(gates.flipped(desk, actor, run_id=found.gate_run_id, limit=gates.MAX_FLIPS))
+    sign_offs(found.sign_offs)
+    _lineage(found)
+
+
+def _comparison(found: ModelDetail) -> None:
+    if found.comparison is None:
+        notice("It was not compared with what it was trained from: a training that ran to its end does that.")
+    else:
+        comparison(found.comparison)
+
+
+def _lineage(found: ModelDetail) -> None:
+    """Where it comes from: run, parent, data, seed, and whatever else was written down when it was registered."""
+    with st.expander("Where it comes from, and its files"):
+        info = found.info
+        rows: list[list[object]] = [
+            ["version", info.version],
+            ["kind", info.kind],
+            ["trained from", info.parent or "no registered model"],
+            ["folder", info.folder],
+        ]
+        rows += [[name, text] for name, text in _flat(found.origin) if text]
+        table(["", ""], rows)
+        table(["file", "SHA-256"], [[name, digest] for name, digest in sorted(found.files.items())])
+
+
+def _flat(origin: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, value in sorted(origin.items()):
+        words = f"{prefix}{name}".replace("_", " ")
+        if isinstance(value, Mapping):
+            rows += _flat(value, words + ", ")
+        elif isinstance(value, list | tuple):
+            rows.append((words, ", ".join(map(str, value))))
+        else:
+            rows.append((words, "" if value is None else str(value)))
+    return rows

@@ -1,0 +1,97 @@
+"""Training: what a run of either role would use, starting it, and when the desk may propose or start one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import streamlit as st
+
+from data.records import ModelRole, Run, RunState
+from ui.usecases import runs, schedules, training_data
+from ui.usecases.context import Actor, Desk
+from ui.views.training_forms import generator_form, verifier_form
+from ui.views.training_preview import preview, sentence
+from ui.views.training_schedule import proposals, schedule_form
+from ui.widgets.go import go_to
+from ui.widgets.page import head, notice, told
+from ui.widgets.presence import still
+
+ROLES: Final[Mapping[ModelRole, str]] = {"verifier": "Verifier", "generator": "Generator"}
+_WHAT: Final[Mapping[ModelRole, str]] = {
+    "verifier": "The verifier judges variants before people do. It learns from people's labels; a gate then compares "
+    "the new one with the one in use, on labels that were given blind and that no verifier learns from.",
+    "generator": "The generator writes variants. It learns to copy accepted ones, then by trial against a verifier; "
+    "a comparison on the same questions then tells how much more of what it writes is accepted.",
+}
+_BUSY_STATES: Final[tuple[RunState, ...]] = ("running", "queued", "away")
+_ROLE: Final = "training_role"
+_REFRESH_S: Final = 2.0
+
+
+def render(desk: Desk, actor: Actor) -> None:
+    head("Training", "Labels make the verifier better, the verifier makes the generator better; a lead decides.")
+    with told():
+        proposals(schedules.due(desk, actor), on_open=_open_role)
+        role = _role()
+        st.html(f'<p class="sd-what">{_WHAT[role]}</p>')
+        busy = busy_run(desk, actor, role)
+        if busy is not None:
+            st.fragment(_busy, run_every=_REFRESH_S)(desk, actor, role)
+        st.subheader("What a run would use now", anchor=False)
+        found = training_data.preview_training(desk, actor, role=role)
+        blockers = () if busy is not None else found.blockers
+        preview(found, blockers=blockers)
+        st.subheader(f"Train a {role}", anchor=False)
+        why_not = _why_not(blockers, busy)
+        if role == "verifier":
+            verifier_form(desk, lambda: still(actor), labels=found.labels, why_not=why_not)
+        else:
+            generator_form(desk, lambda: still(actor), why_not=why_not)
+        st.subheader("When", anchor=False)
+        schedule_form(desk, actor, role)
+
+
+def busy_run(desk: Desk, actor: Actor, role: ModelRole) -> Run | None:
+    """The run that trains this role now or next: a second is refused."""
+    for state in _BUSY_STATES:
+        if found := runs.list_runs(desk, actor, kind=training_data.TRAINING_KINDS[role], state=state, limit=1):
+            return found[0]
+    return None
+
+
+def _role() -> ModelRole:
+    """In the address, so that a refresh and a link keep it."""
+    if st.session_state.get(_ROLE) is None:
+        st.session_state[_ROLE] = "generator" if st.query_params.get("role") == "generator" else "verifier"
+    chosen: ModelRole | None = st.segmented_control(
+        "Role", list(ROLES), format_func=ROLES.__getitem__, key=_ROLE, label_visibility="collapsed", required=True
+    )
+    role = chosen or "verifier"
+    if st.query_params.get("role") != role:
+        st.query_params["role"] = role
+    return role
+
+
+def _open_role(role: ModelRole) -> None:
+    """Before the switch is drawn."""
+    st.session_state[_ROLE] = role
+
+
+def _busy(desk: Desk, actor: Actor, role: ModelRole) -> None:
+    """Refreshes itself; the whole page follows once the run has ended."""
+    with told():
+        run = busy_run(desk, still(actor), role)
+        if run is None:
+            st.rerun()
+            return
+        share = f", {run.done:,} of {run.total:,}" if run.total else ""
+        where = {"away": "is on another machine", "queued": "waits for room"}.get(run.state, "is being trained")
+        with st.container(horizontal=True, vertical_alignment="center", key="training_busy"):
+            notice(f"A {role} {where}: run {run.run_id}{share}. {run.message}")
+            if st.button("Open the run", key="training_open_run"):
+                go_to("Runs", run=run.run_id)
+
+
+def _why_not(blockers: Sequence[str], busy: Run | None) -> str:
+    if busy is not None:
+        return f"Run {busy.run_id} is {busy.state}: one at a time. Wait for it, or cancel it on its page."
+    return " ".join(map(sentence, blockers))

@@ -1,0 +1,217 @@
+"""The two start forms: what a lead chooses for a run of the verifier or of the generator, in plain words.
+
+A form that was drawn once starts one run: a second click on it leads to the run that the first has started.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from data.errors import InputError
+from data.records import VARIANT_TYPE_KEYS, Run
+from engine.variant_types.table import VARIANT_TYPES
+from ui.usecases import learning
+from ui.usecases.context import Actor, Desk
+from ui.usecases.learning import (
+    LANGUAGE_TRAININGS,
+    VERIFIER_KINDS,
+    VLLM_MODES,
+    LanguageTraining,
+    VerifierKind,
+    VllmMode,
+)
+from ui.widgets.go import go_to
+from ui.widgets.page import notice, told
+
+_KINDS: Final[Mapping[VerifierKind, str]] = {
+    "feature": "Feature verifier: learns in seconds to minutes on this machine, and needs few labels",
+    "language": "Language model: fine-tunes a causal model, for a GPU or a long run; worth it with thousands of labels",
+}
+_METHODS: Final[Mapping[LanguageTraining, str]] = {
+    "era": "ERA: one question a dimension, three answers",
+    "ira": "IRA: one question for all three together",
+}
+_VLLM: Final[Mapping[VllmMode, str]] = {
+    "off": "off: the trainer itself writes (the only way on a CPU)",
+    "colocate": "colocate: vLLM on the trainer's GPU",
+    "server": "server: a vLLM server at an address",
+}
+_ELSEWHERE: Final = (
+    "The run folder is made here and exported; it runs on a worker machine with a GPU and is collected from there "
+    "(sagedesk run export, sagedesk run collect)."
+)
+_DRAWN: Final = "training_form"
+_STARTED: Final = "training_started"
+
+
+def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, why_not: str) -> None:
+    """`actor` is asked again when the form is sent."""
+    kind: VerifierKind = st.radio("What to train", VERIFIER_KINDS, format_func=_KINDS.__getitem__, key="verifier_kind")
+    with st.form(f"verifier_{kind}", border=True):
+        method: LanguageTraining = "era"
+        base_model, overrides, compares = "", "", False
+        rank: int | None = None
+        if kind == "language":
+            left, right = st.columns(2, gap="large")
+            base_model = left.text_input(
+                "Base model", placeholder="the embedded model", help="A hub id or a folder on the desk's machine."
+            )
+            method = right.radio("How it is asked", LANGUAGE_TRAININGS, format_func=_METHODS.__getitem__)
+            rank = _lora_rank(left)
+            compares = left.checkbox("Train the other way too, and compare", help="On the same rows; twice the time.")
+            overrides = _overrides(right, "SFT")
+        left, middle, right = st.columns(3, gap="large")
+        precision = left.slider(
+            "Of what it accepts, so much must be right (%)",
+            70,
+            99,
+            95,
+            help="Sets the thresholds: the lower 95 % bound of the precision on calibration labels must reach this.",
+        )
+        most = middle.number_input(
+            "At most so many labels",
+            min_value=1,
+            value=None,
+            placeholder=f"all {labels:,}",
+            help="The newest are taken; at least 30 % of the first labels stay in.",
+        )
+        seed = right.number_input("Seed", 0, 2**32 - 1, 0, help="Same labels, settings and seed: same verifier.")
+        elsewhere = st.checkbox("On a worker machine", help=_ELSEWHERE, key=f"verifier_{kind}_elsewhere")
+        _send(
+            "Train the verifier",
+            why_not,
+            lambda: learning.retrain_verifier(
+                desk,
+                actor(),
+                kind=kind,
+                method=method,
+                base_model=base_model.strip() or None,
+                lora_rank=rank,
+                max_labels=None if most is None else int(most),
+                target_precision=precision / 100,
+                compare_methods=compares,
+                sft=trl_settings(overrides),
+                seed=int(seed),
+                elsewhere=elsewhere,
+            ),
+        )
+
+
+def generator_form(desk: Desk, actor: Callable[[], Actor], *, why_not: str) -> None:
+    """`actor` is asked again when the form is sent."""
+    with st.form("generator", border=True):
+        types = st.pills(
+            "Variant types",
+            VARIANT_TYPE_KEYS,
+            selection_mode="multi",
+            default=VARIANT_TYPE_KEYS,
+            format_func=lambda key: VARIANT_TYPES[key].name,
+        )
+        left, middle, right = st.columns(3, gap="large")
+        with left:
+            st.html("<b>Where it begins</b>")
+            base_model = st.text_input(
+                "Base model",
+                placeholder="the embedded model",
+                help="A hub id or a folder on the desk's machine; the generator in use where it is left empty and "
+                "one is registered.",
+            )
+            seed = st.number_input("Seed", 0, 2**31 - 1, 0)
+        with middle:
+            st.html("<b>1. Copy accepted variants (SFT)</b>")
+            epochs = st.number_input("Times through them", 0.1, 20.0, 1.0, 0.5)
+            rank = _lora_rank(st.container())
+            skip_sft = st.checkbox("Leave this out", help="For a base model that was tuned already.")
+        with right:
+            st.html("<b>2. Try and be judged (GRPO)</b>")
+            steps = st.number_input("Steps", 0, 100_000, 100, help="0 leaves it out.")
+            group = st.number_input("Candidates a prompt", 2, 64, 8, help="They are compared with each other.")
+            questions = st.number_input(
+                "Questions of the comparison", 1, 10_000, 20, help="Held out; written before and after, then judged."
+            )
+        with st.expander("On a GPU: vLLM, and TRL's own settings"):
+            first, second = st.columns(2, gap="large")
+            vllm: VllmMode = first.radio("vLLM", VLLM_MODES, format_func=_VLLM.__getitem__)
+            url = first.text_input("Address of the vLLM server", placeholder="http://127.0.0.1:8000")
+            sft_overrides = _overrides(second, "SFT")
+            grpo_overrides = _overrides(second, "GRPO")
+        elsewhere = st.checkbox("On a worker machine", help=_ELSEWHERE, key="generator_elsewhere")
+        _send(
+            "Train the generator",
+            why_not,
+            lambda: learning.refresh_generator(
+                desk,
+                actor(),
+                base_model=base_model.strip() or None,
+                types=[key for key in VARIANT_TYPE_KEYS if key in types],
+                sft_epochs=float(epochs),
+                lora_rank=rank,
+                sft=trl_settings(sft_overrides),
+                grpo_steps=int(steps),
+                group_size=int(group),
+                grpo=trl_settings(grpo_overrides),
+                vllm=vllm,
+                vllm_url=(url.strip() or None) if vllm == "server" else None,
+                comparison_questions=int(questions),
+                skip_sft=skip_sft,
+                seed=int(seed),
+                elsewhere=elsewhere,
+            ),
+        )
+
+
+def trl_settings(text: str) -> Mapping[str, object] | None:
+    """`name = value` lines as a mapping, values as JSON where they are JSON; None where there is none.
+
+    Raises:
+        InputError: a line has no name or no value.
+    """
+    found: dict[str, object] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, is_given, value = (part.strip() for part in line.partition("="))
+        if not name or not is_given or not value:
+            raise InputError(f"TRL setting {line!r}: write one `name = value` a line, such as `learning_rate = 1e-5`")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found or None
+
+
+def _lora_rank(place: DeltaGenerator) -> int | None:
+    """None for all weights."""
+    rank = place.number_input("LoRA rank", 0, 512, 16, help="Small extra matrices are trained; 0 trains every weight.")
+    return int(rank) or None
+
+
+def _overrides(place: DeltaGenerator, trainer: str) -> str:
+    return place.text_area(
+        f"TRL's own {trainer} settings",
+        placeholder="learning_rate = 1e-5",
+        height=100,
+        help=f"One `name = value` a line, with the names of TRL's {trainer}Config. They win over the desk's.",
+    )
+
+
+def _send(label: str, why_not: str, act: Callable[[], Run]) -> None:
+    """The form's button; a second click on what was drawn once is handed the run that the first has started."""
+    left, right = st.columns([1, 3], vertical_alignment="center")
+    is_clicked = left.form_submit_button(label, type="primary", disabled=bool(why_not), width="stretch")
+    if why_not:
+        with right:
+            notice(why_not)
+    started: dict[str, str] = st.session_state.setdefault(_STARTED, {})
+    token: str = st.session_state.setdefault(_DRAWN, "")
+    if not is_clicked:
+        st.session_state[_DRAWN] = secrets.token_hex(8)
+        return
+    with told():
+        if token not in started and not why_not:
+            started[token] = act().run_id
+        if token in started:
+            go_to("Runs", run=started[token])
+            notice(f"Run {started[token]} is queued; follow it on the Runs page.", kind="done")
