@@ -58,10 +58,13 @@ class Tuned:
     probe_after: float | None
 
 
-def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> GRPOConfig:
+def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any], has_adapters: bool = False) -> GRPOConfig:
     """Our defaults under TRL's own names, then `overrides`; checkpoints go to `work`.
 
     A step is two groups of `num_generations` replies, one a micro-batch; replies are drawn as hot as at inference.
+
+    Args:
+        has_adapters: LoRA wants ten times the learning rate of a training of all weights.
 
     Raises:
         JobError: an override that GRPOConfig does not know, or whose value does not fit.
@@ -78,7 +81,7 @@ def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> GRPOC
         "mask_truncated_completions": True,
         "temperature": Sampling().temperature,
         "max_completion_length": Sampling().max_new_tokens,
-        "learning_rate": 1e-5,
+        "learning_rate": 1e-4 if has_adapters else 1e-5,
         "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": 0.05,
         "weight_decay": 0.0,

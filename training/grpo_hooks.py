@@ -16,11 +16,11 @@ from data.errors import JobError
 from data.records import VARIANT_TYPE_KEYS
 from engine.jobs.report import Reporter
 from training.probe import ProbeRows, probe_score
-from training.stop_rules import StepFigures, StopRules, nothing_scorable, reason_to_stop
+from training.stop_rules import StepFigures, StopRules, is_unscorable, reason_to_stop
 from training.trainer_hooks import METRIC_NAMES
 
 _OWN_NAMES: Final = (
-    *("reward", "kl", "entropy", "probe", "parse_share", "contract_share", "accepted_share", "scored_share"),
+    *("reward", "kl", "entropy", "probe", "parse_share", "contract_share", "accepted_share", "judged_share"),
     *("duplicate_share", "zero_variance_share", "distinct_2"),
     *(f"reward/{name}" for name in (*VARIANT_TYPE_KEYS, *(dimension.key for dimension in DIMENSIONS))),
 )
@@ -81,11 +81,10 @@ class Watch(transformers.TrainerCallback):
                 f"GRPO: the gradient is {norm} at step {state.global_step}; resume with a lower learning rate, "
                 f"or start again from another model"
             )
-        steps = nothing_scorable(self.history, self._rules)
-        if steps is not None:
+        if is_unscorable(self.history, self._rules):
             raise JobError(
-                f"GRPO: in {steps} steps the verifier {self._verifier} gave no verdict on any reply that passed its "
-                f"contract, so there is no reward; try it on these variants, or choose another"
+                f"GRPO: in {self._rules.unscorable_steps} steps the verifier {self._verifier} gave no verdict on any "
+                f"reply that passed its contract, so there is no reward; try it on variants, or choose another"
             )
         if not self.reason and (reason := reason_to_stop(self.history, self._rules)):
             self.reason = f"stopped at step {state.global_step}: {reason}"

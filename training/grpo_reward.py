@@ -64,7 +64,8 @@ def step_figures(
 ) -> dict[str, float]:
     """The run's metrics of one step; a figure without anything to average is left out.
 
-    `reward/TYPE` over scorable replies of a type, `reward/TC` and so on over judged ones. `zero_variance_share`
+    `reward/TYPE` over scorable replies of a type, `reward/TC` and so on over judged ones. `judged_share`: of the
+    replies that were the verifier's to judge, those on which it gave a verdict. `zero_variance_share`
     counts the groups that taught nothing (`training.rewards.teaches`), whatever their shaped rewards.
     """
     replies = [scored for group in groups for scored in group]
@@ -72,15 +73,16 @@ def step_figures(
         "parse_share": fmean(scored.parsed for scored in replies),
         "contract_share": fmean(scored.passes_contract for scored in replies),
         "accepted_share": fmean(scored.is_accepted for scored in replies),
-        "scored_share": fmean(scored.reward is not None for scored in replies),
-        "duplicate_share": fmean(scored.is_duplicate for scored in replies),
+        "duplicate_share": fmean(scored.repeats is not None for scored in replies),
         "zero_variance_share": fmean(not teaches(group) for group in groups),
         "distinct_2": fmean(_distinct_pairs(replies_of_one) for replies_of_one in texts),
     }
+    open_replies = [scored for scored in replies if scored.is_to_judge]
+    if open_replies:
+        figures["judged_share"] = fmean(scored.reward is not None for scored in open_replies)
+    known = [scored.probabilities for scored in replies if scored.probabilities is not None]
     for dimension in DIMENSIONS:
-        judged = [
-            s.probabilities[dimension.key] for s in replies if s.probabilities and dimension.key in s.probabilities
-        ]
+        judged = [probabilities[dimension.key] for probabilities in known if dimension.key in probabilities]
         if judged:
             figures[f"reward/{dimension.key}"] = fmean(judged)
     for variant_type in {request.variant_type for request in requests}:
@@ -133,7 +135,7 @@ def _sample(step: int, request: GenerationRequest, text: str, scored: Scored) ->
         "reward": scored.reward,
         "passes_contract": scored.passes_contract,
         "is_accepted": scored.is_accepted,
-        "is_duplicate": scored.is_duplicate,
+        "is_duplicate": scored.repeats is not None,
         "probabilities": scored.probabilities,
         "penalties": dict(scored.penalties),
     }

@@ -2,14 +2,15 @@
 
     0                                            the reply does not parse, fails its contract, or repeats another
     base + (1 - base) * TC * LC * AU - penalties else, never below 0; the factors are calibrated probabilities
-    None                                         the contract holds and the verifier gave no verdict
+    None                                         the contract holds and the verifier gave no verdict, also on what it
+                                                 repeats
 
 One function: as a sum, two dimensions could buy off the third (TRAINING 5). Refuses to load a verifier or to draw a
 reply: both come in.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import prod
 from statistics import fmean
@@ -49,7 +50,8 @@ class Scored:
     """One reply. `probabilities` are the verifier's by target, None where it was not asked or gave none.
 
     `is_accepted` is the binary outcome: parsed, contract passed, no repetition, judged valid by the verifier's own
-    label. `penalties` hold what each artefact took from the reward.
+    label. `penalties` hold what each artefact took from the reward. `repeats`: the place in the group of the earlier
+    reply that this one nearly duplicates.
     """
 
     reward: float | None
@@ -58,8 +60,13 @@ class Scored:
     is_accepted: bool
     probabilities: Mapping[VerdictTarget, float] | None = None
     penalties: Mapping[str, float] = field(default_factory=dict)
-    is_duplicate: bool = False
+    repeats: int | None = None
     variant: Variant | None = None
+
+    @property
+    def is_to_judge(self) -> bool:
+        """Whether what it earns is the verifier's to say."""
+        return self.passes_contract and self.repeats is None
 
 
 def score_group(
@@ -91,21 +98,13 @@ def score_groups(
         scored.variant.variant_id: (request.question, scored.variant)
         for request, group in zip(requests, groups, strict=True)
         for scored in group
-        if scored.variant is not None and scored.passes_contract and not scored.is_duplicate
+        if scored.variant is not None and scored.is_to_judge
     }
     verdicts: dict[VariantId, dict[VerdictTarget, Verdict]] = {variant_id: {} for variant_id in pairs}
     if pairs:
         for verdict in verifier.judge(list(pairs.values()), now=now):
             verdicts[verdict.variant_id][verdict.target] = verdict
-    return [
-        [
-            scored
-            if scored.variant is None or not scored.passes_contract or scored.is_duplicate
-            else _judged(request, scored.variant, verdicts[scored.variant.variant_id], settings)
-            for scored in group
-        ]
-        for request, group in zip(requests, groups, strict=True)
-    ]
+    return [_rewarded(request, group, verdicts, settings) for request, group in zip(requests, groups, strict=True)]
 
 
 def training_rewards(group: Sequence[Scored]) -> list[float | None]:
@@ -152,19 +151,42 @@ def _formed(
             continue
         variant = variant_from_candidate(request, candidate, recipe=_RECIPE, run_id=None, now=now)
         passes = contract_passes(contract_checks(request.question, variant))
-        repeats = passes and any(
-            earlier.variant is not None
-            and earlier.passes_contract
-            and is_near_duplicate(earlier.variant, variant, least=settings.duplicate_similarity)
-            for earlier in found
-        )
-        reward = None if passes and not repeats else 0.0
+        repeats = _place_of_duplicate(variant, found, settings) if passes else None
+        is_open = passes and repeats is None
         found.append(
-            Scored(
-                reward, parsed=True, passes_contract=passes, is_accepted=False, is_duplicate=repeats, variant=variant
-            )
+            Scored(None if is_open else 0.0, True, passes, is_accepted=False, repeats=repeats, variant=variant)
         )
     return found
+
+
+def _place_of_duplicate(variant: Variant, earlier: Sequence[Scored], settings: RewardSettings) -> int | None:
+    return next(
+        (
+            place
+            for place, scored in enumerate(earlier)
+            if scored.variant is not None
+            and scored.is_to_judge
+            and is_near_duplicate(scored.variant, variant, least=settings.duplicate_similarity)
+        ),
+        None,
+    )
+
+
+def _rewarded(
+    request: GenerationRequest,
+    group: Sequence[Scored],
+    verdicts: Mapping[VariantId, Mapping[VerdictTarget, Verdict]],
+    settings: RewardSettings,
+) -> list[Scored]:
+    judged: list[Scored] = []
+    for scored in group:
+        if scored.variant is not None and scored.is_to_judge:
+            judged.append(_judged(request, scored.variant, verdicts[scored.variant.variant_id], settings))
+        elif scored.repeats is not None and judged[scored.repeats].reward is None:
+            judged.append(replace(scored, reward=None))
+        else:
+            judged.append(scored)
+    return judged
 
 
 def _judged(

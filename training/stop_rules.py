@@ -42,10 +42,10 @@ def reason_to_stop(history: Sequence[StepFigures], rules: StopRules) -> str | No
     return _beyond_bounds(history, rules) or _far_from_start(history, rules) or _proxy_rises_probe_falls(history, rules)
 
 
-def nothing_scorable(history: Sequence[StepFigures], rules: StopRules) -> int | None:
-    """How many of the last steps had no reply that could be scored, once there are `unscorable_steps`; else None."""
-    shares = _values(history, "scored_share")[-rules.unscorable_steps :]
-    return len(shares) if len(shares) == rules.unscorable_steps and not any(shares) else None
+def is_unscorable(history: Sequence[StepFigures], rules: StopRules) -> bool:
+    """Whether the verifier gave no verdict at all in the last `unscorable_steps` steps in which it was asked."""
+    shares = _values(history, "judged_share")[-rules.unscorable_steps :]
+    return len(shares) == rules.unscorable_steps and not any(shares)
 
 
 def _beyond_bounds(history: Sequence[StepFigures], rules: StopRules) -> str | None:
