@@ -1,8 +1,8 @@
 """In which part a question cluster stands: train, validation, calibration or gate. Drawn once; never redrawn.
 
 Only `train` is learnt from. Early stopping looks at `validation`, calibration and thresholds at `calibration`, and
-`gate` is kept for judging verifiers and generators. The parts fill by quota within each benchmark, so that a few
-dozen questions already reach the gate. Refuses to look at labels or verdicts: they must not move a question.
+`gate` is kept for judging verifiers and generators. The parts fill by quota within each benchmark, the gate first to
+the few questions without which it says nothing. Refuses to look at labels or verdicts: they must not move a question.
 """
 
 from collections import Counter
@@ -11,6 +11,7 @@ from typing import Final
 
 from data.ids import row_seed
 from data.records import PARTS, Part
+from training.gate_report import MIN_GATE_QUESTIONS
 
 SHARES_PERCENT: Final[Mapping[Part, int]] = {"train": 50, "validation": 10, "calibration": 15, "gate": 25}
 
@@ -47,5 +48,7 @@ def assign(
 
 def _most_lacking(count: Counter[Part]) -> Part:
     """The part that lacks most once one more has come; of equals the first of PARTS."""
+    if count["gate"] < min(MIN_GATE_QUESTIONS, count["train"]):
+        return "gate"
     whole = count.total() + 1
     return max(PARTS, key=lambda part: SHARES_PERCENT[part] * whole - 100 * count[part])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from data.records import PARTS, Part
 from training.examples import learnt_groups, sample_held_out_groups
+from training.gate_report import MIN_GATE_QUESTIONS
 from training.splits import SHARES_PERCENT, assign
 
 BENCHMARKS = ("arc", "mini", "sample")
@@ -41,7 +42,7 @@ def test_a_cluster_is_drawn_once_and_stays_in_whatever_batches_it_comes_again(
             part for name, (where, part) in standing.items() if where == benchmark and name not in ("c_0", "c_3")
         )
         for part in PARTS:
-            assert abs(parts[part] - SHARES_PERCENT[part] * parts.total() / 100) < 2
+            assert abs(parts[part] - SHARES_PERCENT[part] * parts.total() / 100) < 2.5
     assert all(standing[name][1] == "train" for name in ("c_0", "c_3") if name in standing)
 
 
@@ -57,9 +58,18 @@ def test_the_shares_hold_exactly_for_a_hundred_clusters_and_each_benchmark_has_i
     }
 
 
-def test_two_questions_already_reach_the_gate_and_six_every_part() -> None:
+def test_two_questions_already_reach_the_gate_and_a_dozen_every_part() -> None:
     assert sorted(assigned(clusters(2)).values()) == ["gate", "train"]
-    assert set(assigned(clusters(6)).values()) == set(PARTS)
+    assert set(assigned(clusters(12)).values()) == set(PARTS)
+
+
+def test_eleven_questions_are_enough_for_the_gate_to_say_something() -> None:
+    counts = [Counter(assigned(clusters(size)).values()) for size in range(1, 80)]
+
+    assert all(after["gate"] - before["gate"] in (0, 1) for before, after in pairwise(counts))
+    assert all(count["gate"] >= MIN_GATE_QUESTIONS for count in counts[10:])
+    assert all(count["gate"] <= count["train"] for count in counts)
+    assert all(abs(count["gate"] - 0.25 * count.total()) <= 1 for count in counts[19:])
 
 
 def test_the_seed_decides_which_clusters_and_not_how_many() -> None:
@@ -84,16 +94,9 @@ def test_what_the_first_verifier_learnt_from_is_train_and_takes_no_place_of_othe
 
     assert {parts[name] for name in learnt_groups()} == {"train"}
     assert Counter(parts[name] for name in sample_held_out_groups()) == {
-        "train": 7,
+        "train": 6,
         "validation": 1,
         "calibration": 2,
-        "gate": 4,
+        "gate": 5,
     }
     assert set(again) == {"c_new"}
-
-
-def test_every_start_of_a_benchmark_is_close_to_the_shares() -> None:
-    counts = [Counter(assigned(clusters(size)).values()) for size in range(1, 80)]
-
-    assert all(after["gate"] - before["gate"] in (0, 1) for before, after in pairwise(counts))
-    assert all(abs(count["gate"] - 0.25 * count.total()) <= 1 for count in counts)

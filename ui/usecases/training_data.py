@@ -32,6 +32,7 @@ from data.tables.runs import RunTable
 from data.tables.training_labels import TrainingLabelTable
 from data.tables.variants import VariantTable
 from training.examples import labels_table
+from training.gate_report import MIN_GATE_LABELS, MIN_GATE_QUESTIONS
 from training.registry import aliased
 from ui.cluster_parts import ensure_parts, parts
 from ui.training_set import TrainingSet, sample_records, training_set
@@ -39,8 +40,6 @@ from ui.usecases.context import Actor, Desk, require_lead
 
 TRAINING_KINDS: Final[Mapping[ModelRole, str]] = {"verifier": "train-verifier", "generator": "refresh-generator"}
 _LABEL_SOURCES: Final[tuple[LabelSource, ...]] = ("sample", "annotations", "adjudication")
-# With fewer blind labels the gate cannot say which verifier is better.
-_FEW_GATE_LABELS: Final = 20
 _FEWEST_QUESTIONS: Final = 2
 
 
@@ -311,11 +310,14 @@ def _generator_blockers(found: TrainingSet, asked: Mapping[Part, list[QuestionId
 def _warnings(role: ModelRole, found: TrainingSet) -> tuple[str, ...]:
     warnings = []
     if role == "verifier":
-        if len(found.gate) < _FEW_GATE_LABELS:
+        asked = _questions(found.gate)
+        if len(found.gate) < MIN_GATE_LABELS or asked < MIN_GATE_QUESTIONS:
             warnings.append(
-                f"{len(found.gate)} blind labels of gate questions: with fewer than {_FEW_GATE_LABELS} the comparison "
-                "cannot say which verifier is better"
+                f"{len(found.gate)} blind labels of {asked} gate questions: below {MIN_GATE_LABELS} labels of "
+                f"{MIN_GATE_QUESTIONS} questions the comparison cannot say which verifier is better"
             )
+        if not found.part("validation"):
+            warnings.append("no labels in validation: a language model has nothing that tells it when to stop")
         if not found.part("calibration"):
             warnings.append("no labels in calibration: probabilities are set right by cross-validation alone")
         if found.newest_maker is not None and found.newest_rejected == 0:
