@@ -38,7 +38,9 @@ class Settings(BaseSettings):
     )
     openai_base_url: str | None = Field(default=None, description="OpenAI-compatible endpoint of the `openai` backend")
     openai_api_key: SecretStr | None = Field(default=None, description="its key")
-    blind_share: float = Field(default=0.3, ge=0, le=1, description="share of a queue that is blind, gate questions apart")
+    blind_share: float = Field(
+        default=0.3, ge=0, le=1, description="share of a queue that is blind, gate questions apart"
+    )
     sync_interval_s: float = Field(default=5.0, gt=0, description="seconds between two deltas from Label Studio")
     log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
 
