@@ -142,24 +142,24 @@ def due_roles(desk: Desk) -> list[ModelRole]:
     return [one.role for one in due(desk, LEA)]
 
 
-@pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
-def test_decisions_count_from_the_start_of_the_last_run_whatever_became_of_it(desk: Desk, state: RunState) -> None:
+@pytest.mark.parametrize("run_state", ["done", "failed", "cancelled"])
+def test_decisions_count_from_the_start_of_the_last_run_whatever_became_of_it(desk: Desk, run_state: RunState) -> None:
     """A failed run is a person's to look at: it is not started again and again."""
     set_schedule(desk, LEA, role="verifier", after_decisions=3)
     decided(desk, 3)
     before = due_roles(desk)
-    run_of(desk, "train-verifier", state)
+    run_of(desk, "train-verifier", run_state)
     after = due_roles(desk)
     decided(desk, 3)  # decided anew
 
     assert (before, after, due_roles(desk)) == (["verifier"], [], ["verifier"])
 
 
-@pytest.mark.parametrize("state", ["queued", "running", "away"])
-def test_what_is_going_on_is_not_proposed_and_the_other_role_is(desk: Desk, state: RunState) -> None:
+@pytest.mark.parametrize("run_state", ["queued", "running", "away"])
+def test_what_is_going_on_is_not_proposed_and_the_other_role_is(desk: Desk, run_state: RunState) -> None:
     for role in ("verifier", "generator"):
         set_schedule(desk, LEA, role=role, after_decisions=1)
-    run_of(desk, "train-verifier", state)
+    run_of(desk, "train-verifier", run_state)
     decided(desk, 2)
 
     assert due_roles(desk) == ["generator"]
