@@ -18,7 +18,6 @@ from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
 from training.examples import learnt_from_sample
 from ui.cluster_parts import draw_seed, ensure_parts
-from ui.model_ingest import ingest_generator, ingest_verifier
 from ui.settings import Settings
 from ui.submission import Ingest, Ingested
 from ui.usecases.models import champion_verifier
@@ -27,7 +26,7 @@ from ui.usecases.verification import NO_VERIFIER, champion_judge, verification_s
 
 
 def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
-    """By job kind; the supervisor's."""
+    """By job kind, but for trainings (`ui.model_ingest`); the supervisor's."""
 
     def imported(connection: Connection, folder: RunFolder, _: Run) -> Ingested:
         questions = QuestionTable(connection).upsert(questions_from(folder.read_output("questions")), now=now())
@@ -84,23 +83,10 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
             )
         return Ingested({"verdicts": written, "queued": queued})
 
-    def trained(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
-        return ingest_verifier(connection, settings, folder, run, now())
-
     def compared(_connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
         return Ingested({})  # its result is all that comes of it; a lead decides
 
-    def refreshed(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
-        return ingest_generator(connection, settings, folder, run, now())
-
-    return {
-        "import": imported,
-        "generate": generated,
-        "verify": verified,
-        "train-verifier": trained,
-        "gate-verifier": compared,
-        "refresh-generator": refreshed,
-    }
+    return {"import": imported, "generate": generated, "verify": verified, "gate-verifier": compared}
 
 
 def _count(folder: RunFolder, name: str) -> int:

@@ -23,7 +23,7 @@ from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
 from ui.job_process import JobProcess, cut_torn_line, progress_since
 from ui.run_ends import RunEnds, kept_folders
-from ui.submission import Ingest, Submission
+from ui.submission import Ingest, Prepare, Submission
 
 TRAINING_ROLES: Final[Mapping[str, str]] = {"train-verifier": "verifier", "refresh-generator": "generator"}
 """Kinds that make a model, by its role: one at a time a role."""
@@ -44,6 +44,7 @@ class Supervisor:
         runs: Path,
         *,
         ingests: Mapping[str, Ingest],
+        prepares: Mapping[str, Prepare] = {},
         python: str,
         code_version: str,
         now: Callable[[], datetime],
@@ -60,7 +61,7 @@ class Supervisor:
         self._environment = dict(os.environ if environment is None else environment)
         self._max_running = max_running
         self._grace_s = grace_s
-        self._ends = RunEnds(store, ingests, enqueue=self._enqueue, now=now, after=after)
+        self._ends = RunEnds(store, ingests, prepares=prepares, enqueue=self._enqueue, now=now, after=after)
         self._lock = threading.RLock()  # taken before the store's write lock, never inside it
         self._running: dict[RunId, JobProcess] = {}
         self._unsaved: set[RunId] = set()

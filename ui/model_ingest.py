@@ -1,12 +1,13 @@
 """What becomes of a trained model: registered with all that it came from, a challenger, and a verifier meets the gate.
 
 The first verifier becomes champion by itself, for without one nothing is judged; every later change is a person's.
-Runs inside the transaction that marks the training as done, and does the same again without a change.
+A model is copied in before the transaction that marks its training as done; again, both change nothing.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,13 +19,21 @@ from data.tables import models as model_rows
 from engine.jobs.folder import RunFolder
 from engine.jobs.versions import VERSIONS_FILE
 from engine.verifiers import verifier_method, verifier_version
-from training.registry import RegisteredModel, aliases, promote, read_model, register, set_alias
+from training.registry import RegisteredModel, aliased, aliases, promote, register, set_alias, verified
 from ui.settings import Settings
-from ui.submission import Ingested
+from ui.submission import Ingest, Ingested, Prepare
 from ui.usecases.gates import gate_submission
 
 
-def ingest_verifier(connection: Connection, settings: Settings, folder: RunFolder, run: Run, now: datetime) -> Ingested:
+def prepare_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Prepare]:
+    """By job kind; the supervisor's."""
+    return {
+        "train-verifier": lambda folder, run: prepare_verifier(settings, folder, run, now),
+        "refresh-generator": lambda folder, run: prepare_generator(settings, folder, run, now),
+    }
+
+
+def prepare_verifier(settings: Settings, folder: RunFolder, run: Run, now: Callable[[], datetime]) -> Ingest:
     """Champion where there is none yet, else a challenger, which the gate then compares with the champion.
 
     Raises:
@@ -33,26 +42,27 @@ def ingest_verifier(connection: Connection, settings: Settings, folder: RunFolde
     """
     made = folder.outputs / "model"
     kind, version = verifier_method(made), verifier_version(made)
-    model = _registered(connection, settings, folder, run, now, role="verifier", kind=kind, version=version)
-    champion_id = aliases(settings.models, "verifier").get("champion")
-    if champion_id is None:
-        promote(settings.models, "verifier", model.model_id)
-        return Ingested({"model_id": model.model_id, "is_champion": True})
-    # The same labels and seed give the champion again: it is no challenger of itself.
-    if champion_id == model.model_id:
-        return Ingested({"model_id": model.model_id, "is_champion": True})
-    set_alias(settings.models, "verifier", "challenger", model.model_id)
-    counts: dict[str, object] = {"model_id": model.model_id, "is_champion": False}
-    try:
-        champion = read_model(settings.models, "verifier", champion_id)
-        return Ingested(counts, gate_submission(connection, champion=champion, challenger=model))
-    except (ModelError, NotFoundError) as exc:
-        return Ingested({**counts, "not_compared": str(exc)})
+    model = _registered(settings, folder, run, role="verifier", kind=kind, version=version)
+    rival = _Rival.of(settings, model)
+
+    def ingest(connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
+        _tell_store(connection, model, now())
+        champion_id = aliases(settings.models, "verifier").get("champion")
+        if champion_id is None:
+            promote(settings.models, "verifier", model.model_id)
+        # The same labels and seed give the champion again: it is no challenger of itself.
+        if champion_id in (None, model.model_id):
+            return Ingested({"model_id": model.model_id, "is_champion": True})
+        set_alias(settings.models, "verifier", "challenger", model.model_id)
+        counts: dict[str, object] = {"model_id": model.model_id, "is_champion": False}
+        if rival.champion is None:
+            return Ingested({**counts, "not_compared": rival.why_not})
+        return Ingested(counts, gate_submission(connection, champion=rival.champion, challenger=model))
+
+    return ingest
 
 
-def ingest_generator(
-    connection: Connection, settings: Settings, folder: RunFolder, run: Run, now: datetime
-) -> Ingested:
+def prepare_generator(settings: Settings, folder: RunFolder, run: Run, now: Callable[[], datetime]) -> Ingest:
     """A challenger; what generates changes only when a lead promotes it.
 
     Raises:
@@ -60,30 +70,46 @@ def ingest_generator(
         ModelError: nothing was made, or it cannot be kept.
     """
     version = str(_counts(folder).get("generator_version", ""))
-    model = _registered(connection, settings, folder, run, now, role="generator", kind="causal_lm", version=version)
-    is_champion = aliases(settings.models, "generator").get("champion") == model.model_id
-    if not is_champion:
-        set_alias(settings.models, "generator", "challenger", model.model_id)
-    return Ingested({"model_id": model.model_id, "is_champion": is_champion})
+    model = _registered(settings, folder, run, role="generator", kind="causal_lm", version=version)
+
+    def ingest(connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
+        _tell_store(connection, model, now())
+        is_champion = aliases(settings.models, "generator").get("champion") == model.model_id
+        if not is_champion:
+            set_alias(settings.models, "generator", "challenger", model.model_id)
+        return Ingested({"model_id": model.model_id, "is_champion": is_champion})
+
+    return ingest
+
+
+class _Rival(NamedTuple):
+    """The champion that a new verifier is compared with, its files hashed again; else why it is not compared."""
+
+    champion: RegisteredModel | None
+    why_not: str
+
+    @classmethod
+    def of(cls, settings: Settings, model: RegisteredModel) -> "_Rival":
+        try:
+            champion = aliased(settings.models, "verifier", "champion")
+            if champion is None or champion.model_id == model.model_id:
+                return cls(None, f"no other verifier was in use; `sagedesk model compare {model.model_id}` does")
+            return cls(verified(champion), "")
+        except (ModelError, NotFoundError) as exc:
+            return cls(None, str(exc))
 
 
 def _registered(
-    connection: Connection,
-    settings: Settings,
-    folder: RunFolder,
-    run: Run,
-    now: datetime,
-    *,
-    role: ModelRole,
-    kind: str,
-    version: str,
+    settings: Settings, folder: RunFolder, run: Run, *, role: ModelRole, kind: str, version: str
 ) -> RegisteredModel:
     origin = _origin(folder, run)
-    model = register(settings.models, folder.outputs / "model", role=role, kind=kind, version=version, origin=origin)
+    return register(settings.models, folder.outputs / "model", role=role, kind=kind, version=version, origin=origin)
+
+
+def _tell_store(connection: Connection, model: RegisteredModel, now: datetime) -> None:
     model_rows.ModelTable(connection).put(
-        model_rows.RegisteredModel(model.model_id, role, model.kind, str(model.folder), model.origin, now)
+        model_rows.RegisteredModel(model.model_id, model.role, model.kind, str(model.folder), model.origin, now)
     )
-    return model
 
 
 def _origin(folder: RunFolder, run: Run) -> Mapping[str, object]:

@@ -18,7 +18,7 @@ from data.records import Run
 from data.store import Connection, Store
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder, RunResult
-from ui.submission import Ingest, Submission
+from ui.submission import Ingest, Prepare, Submission
 
 _TAIL_BYTES: Final = 4_000
 _LAST_WORDS: Final = 240
@@ -37,12 +37,14 @@ class RunEnds:
         store: Store,
         ingests: Mapping[str, Ingest],
         *,
+        prepares: Mapping[str, Prepare],
         enqueue: Enqueue,
         now: Callable[[], datetime],
         after: Callable[[Run], None] | None,
     ) -> None:
         self._store = store
         self._ingests = ingests
+        self._prepares = prepares
         self._enqueue = enqueue
         self._now = now
         self._after = after
@@ -74,11 +76,13 @@ class RunEnds:
 
     def _ingest(self, ended: Run, folder: RunFolder, result: RunResult) -> Run:
         try:
+            prepare = self._prepares.get(ended.kind)
+            ingest = self._ingests[ended.kind] if prepare is None else prepare(folder, ended)
             with kept_folders() as folders, self._store.write() as connection:
                 current = RunTable(connection).find(ended.run_id)
                 if current is None or current.state == "done":
                     return ended if current is None else current
-                ingested = self._ingests[ended.kind](connection, folder, ended)
+                ingested = ingest(connection, folder, ended)
                 follow_up = (
                     None
                     if ingested.then is None
@@ -105,7 +109,10 @@ class RunEnds:
 
 
 def last_words(log: Path) -> str:
-    """`; its log ends with: ...`, from the last line that is not blank; empty where the job wrote nothing."""
+    """`; its log ends with: ...`, from the last line that begins at the left; empty where the job wrote none.
+
+    Lines further in are a traceback's or a warning's code, which says little by itself.
+    """
     try:
         with log.open("rb") as content:
             size = content.seek(0, os.SEEK_END)
@@ -114,7 +121,7 @@ def last_words(log: Path) -> str:
             lines = content.read().decode("utf-8", "replace").replace("\r", "\n").splitlines()
     except OSError:
         return ""
-    line = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    line = next((line.rstrip() for line in reversed(lines) if line.strip() and not line[0].isspace()), "")
     return f"; its log ends with: {line[:_LAST_WORDS]}" if line else ""
 
 

@@ -36,3 +36,7 @@ class Ingested:
 
 Ingest = Callable[[Connection, RunFolder, Run], Ingested]
 """Called once a run is done, inside the transaction that also marks it so."""
+
+Prepare = Callable[[RunFolder, Run], Ingest]
+"""Called before that transaction, in place of an ingest, to do what takes long and needs no store; what it gives is
+the ingest. Copying a model in takes seconds in which nobody could save an answer."""

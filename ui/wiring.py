@@ -25,6 +25,7 @@ from data.store import Store
 from training import registry
 from ui.ingest import ingest_table
 from ui.jobs import Supervisor
+from ui.model_ingest import prepare_table
 from ui.scheduler import Scheduler
 from ui.settings import Settings
 from ui.usecases.context import Desk
@@ -119,6 +120,7 @@ def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
             store,
             settings.runs,
             ingests=ingest_table(settings, utc_now),
+            prepares=prepare_table(settings, utc_now),
             python=str(settings.worker_python or sys.executable),
             code_version=code_version(),
             now=utc_now,

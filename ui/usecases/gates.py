@@ -82,6 +82,8 @@ def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
     champion = aliased(desk.settings.models, "verifier", "champion")
     if champion is None or champion.model_id == model_id:
         raise ConflictError(f"verifier {model_id} has no other champion to be compared with")
+    for model in (champion, challenger):
+        verified(model)
     with desk.store.read() as connection:
         wanted = gate_submission(connection, champion=champion, challenger=challenger)
     run = desk.supervisor.submit(wanted, submitted_by=actor.name)
@@ -130,16 +132,12 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
 
 
 def gate_submission(connection: Connection, *, champion: RegisteredModel, challenger: RegisteredModel) -> Submission:
-    """The run that compares two verifiers on the gate labels of now.
-
-    Raises:
-        ModelError: one of them is not what was registered.
-    """
+    """The run that compares two verifiers on the gate labels of now; that they are what was registered is seen to."""
     return Submission(
         "gate-verifier",
         {
-            "champion": str(verified(champion).folder),
-            "challenger": str(verified(challenger).folder),
+            "champion": str(champion.folder),
+            "challenger": str(challenger.folder),
             "target": GATE_TARGET,
             "margin": GATE_MARGIN,
             "human_agreement": human_agreement(connection),

@@ -8,7 +8,7 @@ from data.errors import ModelError, NotFoundError
 from data.tables.models import ModelTable
 from tests.ui.registered import ended_run, registered_generator, registered_verifier, saying
 from training.registry import aliased, aliases, promote
-from ui.model_ingest import ingest_generator, ingest_verifier
+from ui.model_ingest import prepare_generator, prepare_verifier
 from ui.submission import Ingested
 from ui.usecases.context import OPERATOR, Desk
 from ui.usecases.models import champion_verifier, generator_in_use, list_models, show_model
@@ -20,8 +20,9 @@ def trained(desk: Desk, folder: Path, probability: float, *, parent: str | None 
         desk, folder, "train-verifier", counts={"variants": 3}, settings={"parent": parent, "verifier": "feature"}
     )
     saying(made.outputs / "model", probability)
+    ingest = prepare_verifier(desk.settings, made, run, desk.now)
     with desk.store.write() as connection:
-        return ingest_verifier(connection, desk.settings, made, run, desk.now())
+        return ingest(connection, made, run)
 
 
 def test_the_first_is_champion_another_challenges_it_and_itself_again_does_not(desk: Desk, tmp_path: Path) -> None:
@@ -91,8 +92,8 @@ def test_the_lineage_tells_run_data_splits_settings_seed_versions_and_parent(des
 def test_a_run_that_made_no_model_is_refused_and_leaves_nothing(desk: Desk, tmp_path: Path) -> None:
     made, run = ended_run(desk, tmp_path / "r_1", "train-verifier", counts={})
 
-    with desk.store.write() as connection, pytest.raises(ModelError):
-        ingest_verifier(connection, desk.settings, made, run, desk.now())
+    with pytest.raises(ModelError):
+        prepare_verifier(desk.settings, made, run, desk.now)
 
     assert not list(desk.settings.models.rglob("*.json"))
 
@@ -104,8 +105,9 @@ def test_a_refreshed_generator_is_a_challenger_even_if_it_is_the_first(desk: Des
     (made.outputs / "model").mkdir()
     (made.outputs / "model" / "config.json").write_text("{}")
 
+    ingest = prepare_generator(desk.settings, made, run, desk.now)
     with desk.store.write() as connection:
-        told = ingest_generator(connection, desk.settings, made, run, desk.now())
+        told = ingest(connection, made, run)
 
     detail = show_model(desk, OPERATOR, model_id=str(told.counts["model_id"]))
     assert (detail.info.role, detail.info.version, detail.info.aliases) == ("generator", "g1", ("challenger",))
