@@ -15,6 +15,7 @@ KINDS: Final[Mapping[str, str]] = {
     "generate": "engine.jobs.generate:run",
     "verify": "engine.jobs.verify:run",
     "train-verifier": "training.jobs.train_verifier:run",
+    "gate-verifier": "training.jobs.gate_verifier:run",
 }
 
 

@@ -119,6 +119,17 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     }
 
 
+def registered_step(verifier: Path, now: datetime) -> tuple[VerifyStep, int]:
+    """The step that judges by the verifier in a folder, of whatever kind, and how many rows it takes at a time.
+
+    Raises:
+        ModelError: the folder is no verifier, or an unsafe one.
+    """
+    encoder = embedded_folder(EMBEDDED_ENCODER)
+    step = VerifyStep(content_hash(verifier_version(verifier)), lambda: open_verifier(verifier, encoder=encoder), now)
+    return step, _FEATURE_BATCH_ROWS if verifier_method(verifier) == "feature" else _LANGUAGE_BATCH_ROWS
+
+
 def pair_up(questions: Iterator[Question], variants: Iterator[Variant]) -> list[Pair]:
     """Each variant with its question. Raises JobError when one has none."""
     by_id = {question.question_id: question for question in questions}
@@ -169,10 +180,7 @@ def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]
     if settings.verifier == "registered":
         if named is None:
             raise JobError("verify: setting model: name the folder of the registered verifier; start the run again")
-        is_quick = verifier_method(named) == "feature"
-        encoder = embedded_folder(EMBEDDED_ENCODER)
-        step = VerifyStep(content_hash(verifier_version(named)), lambda: open_verifier(named, encoder=encoder), now)
-        return step, _FEATURE_BATCH_ROWS if is_quick else _LANGUAGE_BATCH_ROWS
+        return registered_step(named, now)
     method = settings.verifier
     model = model_folder(settings.model if named is None or not named.is_dir() else named)
     version = content_hash(language_verifier_version(model), method)

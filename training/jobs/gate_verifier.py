@@ -1,0 +1,155 @@
+"""The job that compares a challenger with the champion on blind labels of gate questions. It promotes nothing.
+
+inputs/questions.parquet, variants.parquet
+inputs/labels.parquet               LABEL_SCHEMA: blind labels of the part `gate`, and no others
+inputs/past_errors.parquet          variant_id: of these, where an earlier verifier was wrong
+outputs/parts/champion, challenger  verdicts so far; what a resumed run does not judge again
+outputs/champion_verdicts.parquet, challenger_verdicts.parquet
+outputs/flips.parquet               answers on which the two differ
+outputs/gate.json                   the report; also the run's counts
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from data.arrow import questions_from, variants_from, verdicts_from, verdicts_table
+from data.errors import JobError
+from data.records import Answers, VariantId, Verdict, VerdictTarget
+from engine.executors.local import LocalExecutor
+from engine.jobs.folder import RunFolder, write_json
+from engine.jobs.report import Reporter
+from engine.jobs.settings import parsed_settings
+from engine.jobs.verify import pair_up, pairs_table, registered_step
+from engine.verify import Pair
+from training.examples import LABEL_SCHEMA
+from training.gate import GateRow, Said, gate
+from training.gate_report import HumanAgreement, as_json, flips_table
+
+DEFAULT_MARGIN: Final = 0.03
+
+
+class HumanAgreementSettings(BaseModel):
+    """Of two people on the same items; `kappa` is None where it is undefined."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    share: Annotated[float, Field(ge=0, le=1)]
+    kappa: Annotated[float | None, Field(ge=-1, le=1)] = None
+    pairs: Annotated[int, Field(ge=0)]
+
+
+class GateSettings(BaseModel):
+    """`champion` and `challenger` are folders of verifiers; `target` is where the challenger has to be better.
+
+    `margin`: how much worse in balanced accuracy still counts as no worse.
+    `batch_rows`: variants between two saves; by the verifier's pace if None.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    champion: str
+    challenger: str
+    target: VerdictTarget = "valid"
+    margin: Annotated[float, Field(gt=0, lt=0.5)] = DEFAULT_MARGIN
+    human_agreement: Mapping[VerdictTarget, HumanAgreementSettings] = Field(default_factory=dict)
+    batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
+
+
+def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
+    """Counts: `gate` (the report), `outcome`, `labels`, `champion_version` and `challenger_version`.
+
+    Without any label it ends well, and the report says that nothing can be said.
+
+    Raises:
+        JobError: a setting does not fit; a label is not blind, not of the gate, there twice, or has no variant.
+        ModelError: a verifier is missing, unsafe or cannot be loaded.
+        JobCancelledError: a person stopped it; the verdicts so far stay for a resume.
+    """
+    spec = folder.spec()
+    settings = parsed_settings("gate-verifier", GateSettings, spec.settings)
+    rows = _gate_rows(folder)
+    pairs = _pairs(folder, rows)
+    champion = _verdicts(folder, report, settings, pairs, "champion")
+    challenger = _verdicts(folder, report, settings, pairs, "challenger")
+    report.progress(len(pairs), len(pairs), "comparing")
+    found = gate(
+        rows,
+        _said(champion),
+        _said(challenger),
+        target=settings.target,
+        margin=settings.margin,
+        seed=spec.seed,
+        past_errors=set(folder.read_input("past_errors")["variant_id"].to_pylist()),
+        human_agreement={
+            target: HumanAgreement(people.share, people.kappa, people.pairs)
+            for target, people in settings.human_agreement.items()
+        },
+    )
+    content = as_json(found)
+    folder.write_output("flips", flips_table(found))
+    write_json(folder.outputs / "gate.json", content)
+    return {
+        "gate": content,
+        "outcome": found.outcome,
+        "labels": len(rows),
+        "champion_version": _version(champion),
+        "challenger_version": _version(challenger),
+    }
+
+
+def _gate_rows(folder: RunFolder) -> list[GateRow]:
+    rows = []
+    seen: set[str] = set()
+    for label in folder.read_input("labels").select(LABEL_SCHEMA.names).to_pylist():
+        variant_id = label["variant_id"]
+        if label["part"] != "gate" or not label["is_blind"]:
+            raise JobError(
+                f"gate-verifier: the label of {variant_id} is {'blind' if label['is_blind'] else 'not blind'} and of "
+                f"the part {label['part']!r}; only blind labels of the part 'gate' judge a verifier"
+            )
+        if variant_id in seen:
+            raise JobError(f"gate-verifier: {variant_id} is labelled twice; start the run again from the desk")
+        seen.add(variant_id)
+        rows.append(GateRow(VariantId(variant_id), Answers(label["tc"], label["lc"], label["au"]), label["group"]))
+    return rows
+
+
+def _pairs(folder: RunFolder, rows: Sequence[GateRow]) -> list[Pair]:
+    """The labelled variants with their questions, in the order of `rows`."""
+    pairs = pair_up(questions_from(folder.read_input("questions")), variants_from(folder.read_input("variants")))
+    by_id = {variant.variant_id: (question, variant) for question, variant in pairs}
+    if missing := next((row.variant_id for row in rows if row.variant_id not in by_id), None):
+        raise JobError(f"gate-verifier: the label of {missing} has no variant among the run's inputs; start it again")
+    return [by_id[row.variant_id] for row in rows]
+
+
+def _verdicts(
+    folder: RunFolder, report: Reporter, settings: GateSettings, pairs: Sequence[Pair], side: str
+) -> list[Verdict]:
+    """One verifier at a time: two language models would not fit beside each other."""
+    report.progress(0, len(pairs), f"opening the {side}")
+    model = folder.model(settings.champion if side == "champion" else settings.challenger)
+    step, batch_rows = registered_step(model, datetime.now(UTC))
+    parts = LocalExecutor(settings.batch_rows or batch_rows).run(
+        step,
+        pairs_table(pairs),
+        folder.outputs / "parts" / side,
+        lambda done, total: report.progress(done, total, f"{done} of {total} gate items judged by the {side}"),
+    )
+    verdicts = [verdict for part in parts for verdict in verdicts_from(part)]
+    folder.write_output(f"{side}_verdicts", verdicts_table(verdicts))
+    return verdicts
+
+
+def _said(verdicts: Sequence[Verdict]) -> Said:
+    said: dict[VariantId, dict[VerdictTarget, float | None]] = {}
+    for verdict in verdicts:
+        said.setdefault(verdict.variant_id, {})[verdict.target] = verdict.probability
+    return said
+
+
+def _version(verdicts: Sequence[Verdict]) -> str | None:
+    return verdicts[0].verifier_version if verdicts else None
