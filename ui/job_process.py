@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from data.errors import ConflictError, JobError
 from data.processes import is_same_process, signal_group, started_at
@@ -23,6 +23,7 @@ from engine.jobs.folder import RunFolder
 
 _JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
 
+_DYING_S: Final = 2.0
 _SIGNALS: Final[Mapping[int, str]] = {
     signal.SIGKILL: " (killed: often the system does so when memory runs out)",
     signal.SIGTERM: " (asked to end)",
@@ -101,7 +102,7 @@ class JobProcess:
         offset = folder.events.stat().st_size if folder.events.exists() else 0
         try:
             with folder.log.open("ab") as log, (folder.path / "lock").open("ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take_lock(lock)
                 child = subprocess.Popen(
                     [python, "-P", "-m", "engine.jobs", str(folder.path)],
                     stdin=subprocess.DEVNULL,
@@ -163,6 +164,23 @@ class JobProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         return _told(self._child.wait())
+
+
+def _take_lock(lock: IO[bytes]) -> None:
+    """Raises BlockingIOError when the lock is another's for longer than a killed process takes to end.
+
+    The main thread of a killed process is gone before its other threads have let go of its files.
+    """
+    give_up_at = time.monotonic() + _DYING_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def _told(code: int) -> str:
