@@ -14,7 +14,9 @@ import pyarrow as pa
 
 from data.arrow import QUESTION_SCHEMA, VARIANT_SCHEMA, questions_table, variants_table
 from data.dimensions import DIMENSIONS, DimensionKey
+from data.errors import InputError
 from data.records import (
+    MODEL_ROLES,
     PARTS,
     VARIANT_TYPE_KEYS,
     LabelSource,
@@ -119,10 +121,12 @@ def preview_training(desk: Desk, actor: Actor, *, role: ModelRole, max_labels: i
 
     Raises:
         PermissionDeniedError.
-        InputError: `max_labels` leaves no room for the first labels that are always kept.
+        InputError: no such role, or `max_labels` leaves no room for the first labels that are always kept.
         ModelError: the verifier in use is damaged.
     """
     require_lead(desk, actor, "training.preview", role)
+    if role not in MODEL_ROLES:
+        raise InputError(f"role {role!r}: use one of {', '.join(MODEL_ROLES)}")
     has_champion = aliased(desk.settings.models, "verifier", "champion") is not None
     with desk.store.read() as connection:
         cluster_parts = parts(connection)
