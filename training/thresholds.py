@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from engine.calibration import DEFAULT_THRESHOLD
 from engine.verifier_metrics import Probabilities, Truths
 
 CONFIDENCE: Final = 0.95
@@ -37,8 +38,9 @@ def threshold_for(
 ) -> Threshold | None:
     """The lowest threshold whose accepted set is right at `target_precision` or above, with `confidence`; else None.
 
-    Looked for among ten accepted shares (a tenth of the rows to all), each held to a tenth of the risk: a search over
-    every row would name a threshold more often than it may. Rows count as independent, those of one question too.
+    Never below 0.5: where nearly everything holds, an item that probably does not is still no yes. Looked for among ten
+    accepted shares (a tenth of the rows to all), each held to a tenth of the risk: a search over every row would name a
+    threshold more often than it may. Rows count as independent, those of one question too.
     """
     shares = range(_SHARES, 0, -1) if len(truths) else ()
     tried = (_at_share(truths, probabilities, share, confidence) for share in shares)
@@ -54,7 +56,7 @@ def best_proven(truths: Truths, probabilities: Probabilities, *, confidence: flo
 def _at_share(truths: Truths, probabilities: Probabilities, share: int, confidence: float) -> Threshold:
     """Of accepting `share` tenths of the rows, the most probable first; rows as probable as the last come along."""
     last = max(math.ceil(len(truths) * share / _SHARES), 1) - 1
-    probability = float(np.sort(probabilities)[::-1][last])
+    probability = max(float(np.sort(probabilities)[::-1][last]), DEFAULT_THRESHOLD)
     accepted = probabilities >= probability
     right, count = int(truths[accepted].sum()), int(accepted.sum())
     bound = precision_lower_bound(right, count, confidence=1 - (1 - confidence) / _SHARES)

@@ -21,32 +21,45 @@ def test_nothing_right_proves_nothing() -> None:
 
 
 def test_the_lowest_threshold_that_holds_is_taken() -> None:
-    probabilities = np.arange(1000) / 1000
-    truths = probabilities >= 0.42
+    probabilities = 0.5 + np.arange(1000) / 2000
+    truths = probabilities >= 0.71
 
     found = threshold_for(truths, probabilities, target_precision=0.9)
 
     assert found is not None
-    assert found.probability == pytest.approx(0.4)
+    assert found.probability == pytest.approx(0.7)
     assert (found.accepted, found.right) == (600, 580)
     assert found.precision_bound >= 0.9
     assert found.precision_bound < 580 / 600
 
 
 def test_everything_is_accepted_where_everything_is_right() -> None:
-    probabilities = np.linspace(0.1, 0.9, 300)
+    probabilities = np.linspace(0.6, 0.9, 300)
 
     found = threshold_for(np.ones(300, dtype=bool), probabilities, target_precision=0.95)
 
     assert found is not None
-    assert found.probability == pytest.approx(0.1)
+    assert found.probability == pytest.approx(0.6)
 
 
 def test_few_rows_prove_no_high_precision_though_all_are_right() -> None:
-    truths, probabilities = np.ones(40, dtype=bool), np.linspace(0.1, 0.9, 40)
+    truths, probabilities = np.ones(40, dtype=bool), np.linspace(0.6, 0.9, 40)
 
     assert threshold_for(truths, probabilities, target_precision=0.95) is None
     assert best_proven(truths, probabilities).precision_bound == pytest.approx(0.005 ** (1 / 40))
+
+
+def test_what_probably_does_not_hold_is_never_accepted_however_much_holds() -> None:
+    probabilities = np.linspace(0.1, 0.9, 300)
+
+    found = threshold_for(np.ones(300, dtype=bool), probabilities, target_precision=0.9)
+
+    assert found is not None
+    assert (found.probability, found.accepted) == (0.5, 150)
+
+
+def test_where_everything_probably_fails_there_is_no_threshold() -> None:
+    assert threshold_for(np.ones(100, dtype=bool), np.linspace(0.1, 0.4, 100), target_precision=0.5) is None
 
 
 def test_no_rows_give_no_threshold() -> None:
@@ -67,7 +80,8 @@ def test_a_precision_just_missed_is_seldom_granted() -> None:
     """A verifier that knows nothing, of items that hold in 88 of 100: thresholds for 90 of 100 are mistakes."""
     rng = np.random.default_rng(7)
     granted = sum(
-        threshold_for(rng.random(200) < 0.88, rng.random(200), target_precision=0.9) is not None for _ in range(300)
+        threshold_for(rng.random(200) < 0.88, 0.5 + rng.random(200) / 2, target_precision=0.9) is not None
+        for _ in range(300)
     )
 
     assert granted <= 0.05 * 300

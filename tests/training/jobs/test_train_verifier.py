@@ -1,6 +1,7 @@
 """The training job in a run folder."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,8 +9,10 @@ import pytest
 
 from data.arrow import questions_table, variants_table
 from engine.baseline import FeatureVerifier
+from engine.calibration import Calibration
 from engine.jobs.__main__ import run_job
-from engine.jobs.folder import RunFolder
+from engine.jobs.folder import RunFolder, RunResult
+from engine.verifiers import open_verifier
 from tests.engine.sample_pairs import sample_rows
 from training.examples import LABEL_SCHEMA
 
@@ -19,8 +22,12 @@ ROWS = sample_rows()
 def labels() -> pa.Table:
     rows = [
         {
-            **{"variant_id": variant.variant_id, "tc": answers.tc, "lc": answers.lc, "au": answers.au},
-            **{"group": group, "part": "train"},
+            "variant_id": variant.variant_id,
+            "tc": answers.tc,
+            "lc": answers.lc,
+            "au": answers.au,
+            "group": group,
+            "part": "train",
         }
         for (_, variant), answers, group in zip(*ROWS, strict=True)
     ]
@@ -44,6 +51,12 @@ def run_folder(path: Path, table: pa.Table, settings: dict[str, object] | None =
     )
 
 
+def result_of(folder: RunFolder) -> RunResult:
+    result = folder.result()
+    assert result is not None
+    return result
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = run_folder(tmp_path_factory.mktemp("runs") / "r_1", labels())
@@ -52,8 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_the_model_that_it_leaves_is_the_one_that_it_reports(trained: RunFolder) -> None:
-    result = trained.result()
-    assert result is not None
+    result = result_of(trained)
 
     assert FeatureVerifier.load(trained.outputs / "model", None).version == result.counts["verifier_version"]
     assert json.loads((trained.outputs / "report.json").read_text()) == result.counts
@@ -77,6 +89,97 @@ def test_the_same_inputs_and_seed_give_the_same_bytes(trained: RunFolder, tmp_pa
 
     for file in (trained.outputs / "model").iterdir():
         assert (again.outputs / "model" / file.name).read_bytes() == file.read_bytes()
+
+
+def with_parts(calibration_every: int) -> pa.Table:
+    """The sample's labels, every so many question groups in `calibration` and the group after it in `validation`."""
+    groups = sorted(set(ROWS.groups))
+    part_of = {
+        group: {0: "calibration", 1: "validation"}.get(n % calibration_every, "train") for n, group in enumerate(groups)
+    }
+    return pa.Table.from_pylist(
+        [{**row, "part": part_of[str(row["group"])]} for row in labels().to_pylist()], schema=LABEL_SCHEMA
+    )
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = run_folder(
+        tmp_path_factory.mktemp("runs") / "r_2",
+        with_parts(4),
+        {"verifier": "feature", "encoder": None, "target_precision": 0.8},
+    )
+    assert run_job(folder).error == ""
+    return folder
+
+
+def test_labels_kept_for_calibration_are_not_learnt_from_and_give_the_maps(calibrated: RunFolder) -> None:
+    parts = with_parts(4)["part"].to_pylist()
+    counts = result_of(calibrated).counts
+
+    calibration = Calibration.load(calibrated.outputs / "model")
+
+    assert calibration is not None
+    assert set(calibration.maps) == {"TC", "LC", "AU", "valid"}
+    assert counts["variants"] == parts.count("train")
+    assert {it["labels"] for it in counts["calibration"].values()} == {parts.count("calibration")}
+    assert counts["held_out"]["labels"] == parts.count("calibration") + parts.count("validation")
+    assert counts["held_out"]["targets"]["valid"]["n"] == counts["held_out"]["labels"]
+
+
+def test_its_verdicts_are_calibrated_and_labelled_by_its_thresholds(calibrated: RunFolder) -> None:
+    counts = result_of(calibrated).counts
+    verifier = open_verifier(calibrated.outputs / "model", encoder=None)
+
+    verdicts = verifier.judge(ROWS.pairs[:40], now=datetime(2026, 3, 1, tzinfo=UTC))
+
+    calibration = Calibration.load(calibrated.outputs / "model")
+    of_tc = [verdict for verdict in verdicts if verdict.target == "TC" and verdict.probability is not None]
+    assert calibration is not None
+    assert verifier.version == counts["verifier_version"]
+    assert "+c" in verifier.version
+    assert calibration.threshold("TC") > 0.5
+    assert all(v.label == (v.probability >= calibration.threshold("TC")) for v in of_tc)
+    assert {v.label for v in of_tc} == {True, False}
+
+
+def test_too_few_calibration_labels_leave_the_maps_that_it_has_and_it_says_so(tmp_path: Path) -> None:
+    table = with_parts(4).to_pylist()
+    kept = [row for row in table if row["part"] != "calibration"] + [r for r in table if r["part"] == "calibration"][:9]
+    folder = run_folder(tmp_path / "run", pa.Table.from_pylist(kept, schema=LABEL_SCHEMA))
+
+    counts = run_job(folder).counts
+
+    said = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
+    assert any("9 calibration labels are too few" in text for text in said)
+    assert Calibration.load(folder.outputs / "model") is None
+    assert "+c" not in str(counts["verifier_version"])
+    assert "9 calibration labels, and at least 20 are needed" in counts["calibration"]["TC"]["note"]
+
+
+def test_a_precision_that_no_threshold_reaches_is_said(tmp_path: Path) -> None:
+    folder = run_folder(
+        tmp_path / "run", with_parts(4), {"verifier": "feature", "encoder": None, "target_precision": 0.99}
+    )
+
+    counts = run_job(folder).counts
+
+    said = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
+    assert any("valid: no threshold is known to reach a precision of 0.99" in text for text in said)
+    assert counts["calibration"]["valid"]["threshold"] is None
+
+
+def test_a_gate_label_is_never_learnt_from(tmp_path: Path) -> None:
+    rows = labels().to_pylist()
+    folder = run_folder(
+        tmp_path / "run", pa.Table.from_pylist([*rows[:-1], {**rows[-1], "part": "gate"}], schema=LABEL_SCHEMA)
+    )
+
+    result = run_job(folder)
+
+    assert result.state == "failed"
+    assert "is of the part 'gate'" in result.error
+    assert not (folder.outputs / "model").exists()
 
 
 def test_a_label_without_its_variant_fails_in_one_line(tmp_path: Path) -> None:
