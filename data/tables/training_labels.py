@@ -83,7 +83,8 @@ class TrainingLabelTable:
                      WHEN said.stands THEN 'skipped' ELSE 'deleted' END,
                 d.tc, d.lc, d.au,
                 coalesce(d.basis = 'annotations' AND behind.is_blind, false),
-                coalesce(CASE WHEN d.basis = 'annotations' THEN behind.last_at END, d.decided_at, said.last_at) AS spoken_at
+                coalesce(CASE WHEN d.basis = 'annotations' THEN behind.last_at END, d.decided_at, said.last_at)
+                    AS spoken_at
             FROM (SELECT variant_id FROM said UNION SELECT variant_id FROM decision) AS known
             JOIN variant v USING (variant_id)
             JOIN question q USING (question_id)
