@@ -107,16 +107,16 @@ def desk_process(tmp_path: Path, label_studio: LabelStudio) -> Iterator[DeskProc
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], Any], str], Any]:
-    """Ask again until the answer is true; its value. Fails with `what` after a minute and a half."""
+def eventually() -> Callable[..., Any]:
+    """Ask again until the answer is true; its value. Fails with `what` after `within_s`."""
 
-    def wait(question: Callable[[], Any], what: str) -> Any:
-        deadline = time.monotonic() + 90
+    def wait(question: Callable[[], Any], what: str, within_s: float = 90.0) -> Any:
+        deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             answer = question()
             if answer:
                 return answer
             time.sleep(0.5)
-        pytest.fail(f"not within 90 s: {what}")
+        pytest.fail(f"not within {within_s:.0f} s: {what}")
 
     return wait

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from data.records import VariantId
 from data.samples import sample_questions
 from data.store import Store
 from data.tables.annotations import AnnotationTable
+from tests.journeys.console_steps import item_of, label_by_keyboard, signed_in, submit
 
 pytestmark = [pytest.mark.server, pytest.mark.model]
 
@@ -158,40 +159,6 @@ def write_rows(file: Path) -> Path:
 def waiting(desk: Desk, *, at_least: int) -> int:
     status = desk.command("queue", "status")
     return int(status["total"]) if status["total"] >= at_least else 0
-
-
-def signed_in(browser: Browser, link: str) -> Page:
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    page.set_default_timeout(60_000)
-    page.goto(link)
-    expect(page.locator(".sd-panel, .sd-title, .sd-empty").first).to_be_visible()
-    return page
-
-
-def item_of(page: Page) -> VariantId:
-    page.wait_for_url("**/?item=*")
-    expect(page.locator("button[data-do=submit]")).to_be_enabled()
-    return VariantId(page.url.partition("item=")[2])
-
-
-def label_by_keyboard(page: Page, *keys: str) -> VariantId:
-    variant = item_of(page)
-    for key in keys:
-        page.keyboard.press(key)
-    submit(page, variant)
-    return variant
-
-
-def submit(page: Page, variant: VariantId) -> None:
-    """By key. A blind item shows its verdicts after the answer and wants the same key again to go on."""
-    page.keyboard.press("Control+s")
-    gone = f"() => !location.href.includes('{variant}')"
-    page.wait_for_function(
-        f"() => ({gone})() || document.querySelector('button[data-do=submit]')?.innerText.includes('Next')"
-    )
-    if variant in page.url:
-        page.keyboard.press("Control+s")
-        page.wait_for_function(gone)
 
 
 def labels_of(desk: Desk, variant: VariantId) -> list[dict[str, Any]]:
