@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, StorageState
@@ -47,6 +47,7 @@ class DeskProcess:
             name: value for name, value in os.environ.items() if not name.startswith(("SAGEDESK_", "LABEL_STUDIO_"))
         }
         ours = {"SAGEDESK_STATE": str(self.state), "SAGEDESK_PORT": str(self.port), "SAGEDESK_TEST_DOOR_KEY": self.key}
+        ours["PYTHONPATH"] = str(Path(__file__).parents[2])  # for what these tests share with others
         script = Path(__file__).with_name("desk_process.py")
         log = self.state / "desk.log"
         with log.open("ab") as out:
@@ -91,10 +92,12 @@ class Console:
     def url(self) -> str:
         return self.desk.url
 
-    def page(self, name: str | None, path: str = "/") -> Page:
+    def page(self, name: str | None, path: str = "/", *, scheme: Literal["light", "dark"] = "light") -> Page:
         """A new browser of `name`, at `path` once the page has drawn itself. Requests elsewhere land in `strays`."""
         context = self.browser.new_context(
-            viewport={"width": 1440, "height": 900}, storage_state=self.signed_in.get(name or "")
+            viewport={"width": 1440, "height": 900},
+            storage_state=self.signed_in.get(name or ""),
+            color_scheme=scheme,
         )
         context.set_default_timeout(PATIENCE_MS)
         context.route("**/*", self._only_here)

@@ -3,7 +3,9 @@
 `python desk_process.py DOOR_PORT` runs `ui.asgi` and answers (name, arguments) of ANSWERS on the door.
 """
 
+import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -12,16 +14,30 @@ from multiprocessing.connection import Listener
 
 from annotation.queue import enqueue
 from data import ids
-from data.records import Annotation, ContractCheck, Question, Recipe, Role, Run, RunId, Variant, VariantId, Verdict
+from data.records import (
+    Annotation,
+    ContractCheck,
+    Question,
+    Recipe,
+    Role,
+    Run,
+    RunId,
+    RunState,
+    Variant,
+    VariantId,
+    Verdict,
+)
 from data.tables.annotations import AnnotationTable
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.questions import QuestionTable
 from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
+from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
 from ui import asgi, serving
 from ui.usecases import accounts
 from ui.usecases.context import OPERATOR, Desk
+from ui.usecases.models import list_models
 
 DOOR_KEY = "SAGEDESK_TEST_DOOR_KEY"
 PEOPLE: dict[str, Role] = {"ana": "annotator", "lea": "lead"}
@@ -36,6 +52,8 @@ def begin(desk: Desk) -> dict[str, str]:
         ).fetchall()
         for (table,) in tables:
             connection.execute(f'DELETE FROM "{table}"')
+    for folder in (desk.settings.models, desk.settings.runs):
+        shutil.rmtree(folder, ignore_errors=True)
     return {
         name: accounts.add_account(desk, OPERATOR, name=name, display_name=name.title(), role=role).path
         for name, role in PEOPLE.items()
@@ -96,12 +114,54 @@ def add_failed_run(desk: Desk) -> None:
         RunTable(connection).add(run)
 
 
+def train_two_verifiers(desk: Desk, outcome: str, contexts: Sequence[str]) -> tuple[str, str]:
+    """A champion and a challenger, compared with this outcome; they differ on one variant a context. Their ids."""
+    champion = put_model(desk, "feature-verifier-1", alias="champion")
+    challenger = put_model(
+        desk, "feature-verifier-2-with-a-name-that-is-longer-than-anybody-would-like", alias="challenger"
+    )
+    flips = [Differing(text, truth=number % 3 > 0, challenger=number % 2 == 0) for number, text in enumerate(contexts)]
+    reasons = ["Type consistency: balanced accuracy 0.81 to 0.76, 95 % interval -0.101 to -0.004, below -0.03."]
+    report = gate_report(outcome, reasons=reasons)
+    put_gate_run(desk, champion=champion, challenger=challenger, report=report, flips=flips)
+    return champion, challenger
+
+
+def train_a_generator(desk: Desk) -> str:
+    """A challenger that was compared with what it was trained from. Its id."""
+    return put_model(desk, "generator-1", role="generator", alias="challenger", comparison=comparison_report())
+
+
+def add_training(desk: Desk, state: RunState, metrics: Sequence[tuple[str, int, float]]) -> None:
+    """Run r_training of a generator, with these figures (name, step, value)."""
+    events: list[dict[str, object]] = [{"kind": "message", "level": "info", "text": "the first stage begins"}]
+    events += [{"kind": "metric", "name": name, "step": step, "value": value} for name, step, value in metrics]
+    put_run(desk, "r_training", kind="refresh-generator", state=state, events=events, message="step 3")
+
+
+def add_figures(desk: Desk, metrics: Sequence[tuple[str, int, float]]) -> None:
+    """What r_training reports next."""
+    with (desk.settings.runs / "r_training" / "events.jsonl").open("a") as out:
+        for name, step, value in metrics:
+            event = {"at": desk.now().isoformat(), "kind": "metric", "name": name, "step": step, "value": value}
+            out.write(json.dumps(event) + "\n")
+
+
+def champion(desk: Desk) -> str:
+    return next(
+        model.model_id for model in list_models(desk, OPERATOR) if model.role == "verifier" and model.is_champion
+    )
+
+
 def run_states(desk: Desk) -> list[str]:
     with desk.store.read() as connection:
         return [state for (state,) in connection.execute("SELECT state FROM run").fetchall()]
 
 
-_TOLD = (begin, queue, labels, set_role, add_failed_run, run_states)
+_TOLD = (
+    *(begin, queue, labels, set_role, add_failed_run, run_states),
+    *(train_two_verifiers, train_a_generator, add_training, add_figures, champion),
+)
 ANSWERS: dict[str, Callable[..., object]] = {one.__name__: one for one in _TOLD}
 
 

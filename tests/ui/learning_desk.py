@@ -148,6 +148,46 @@ def gate_report(outcome: str, *, reasons: Sequence[str] = (), labels: int = 120)
     }
 
 
+def comparison_report() -> Mapping[str, object]:
+    """As `training.comparison` writes it, of all types and of two, one of which nothing passed before."""
+
+    def side(passed: int, accepted: int) -> Mapping[str, object]:
+        return {
+            "requested": 40,
+            "parsed": 36,
+            "contract_passed": passed,
+            "accepted": accepted,
+            "generated_tokens": 4_000,
+            "contract_pass_rate": passed / 40,
+            "accepted_per_1000_tokens": accepted / 4,
+            "distinct_1": 0.41 if passed else None,
+            "distinct_2": 0.83 if passed else None,
+            "distinct_3": 0.94 if passed else None,
+            "self_similarity": None,
+            "opening_entropy": 0.9 if passed else None,
+            "shortcuts": {"variants": passed, "chance": 0.25, "always_first": 0.3, "longest_option": 0.26}
+            | {"most_overlap": 0.31}
+            if passed
+            else None,
+        }
+
+    rise = {"mean": 0.35, "low": 0.22, "high": 0.48}
+    return {
+        "before_model": "base",
+        "after_model": "tuned",
+        "judge": "feature-judge-1",
+        "questions": 20,
+        "per_question": 2,
+        "before": {"all": side(2, 1), "negation": side(2, 1), "causal": side(0, 0)},
+        "after": {"all": side(16, 9), "negation": side(20, 12), "causal": side(12, 6)},
+        "difference": {
+            "all": {"contract_pass_rate": rise, "accepted_per_1000_tokens": rise},
+            "negation": {"contract_pass_rate": rise, "accepted_per_1000_tokens": None},
+            "causal": {"contract_pass_rate": rise, "accepted_per_1000_tokens": None},
+        },
+    }
+
+
 def _target(
     champion: float, challenger: float, difference: Mapping[str, float], *, is_non_inferior: bool
 ) -> Mapping[str, object]:
@@ -157,13 +197,20 @@ def _target(
             "fail_pr_auc": None,
             "ece": 0.08,
             "confusion": {"true_yes": 60, "false_yes": 11, "true_no": 40, "false_no": 9},
+            "kappa": accuracy - 0.2,
         }
 
     return {
+        "labels": 120,
+        "questions": 30,
+        "yes": 69,
+        "unjudged": 3,
         "champion": said(champion),
         "challenger": said(challenger),
         "difference": {"balanced_accuracy": difference, "fail_pr_auc": None, "ece": None},
         "is_non_inferior": is_non_inferior,
+        "is_better": is_non_inferior,
+        "is_at_human_agreement": False,
         "human_agreement": {"share": 0.84, "kappa": 0.62, "pairs": 25},
     }
 

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from data.errors import InputError
 from tests.ui.drawn_pages import ANA, LEA, page, sent, shown
 from tests.ui.labelled_store import LabelledStore
-from tests.ui.learning_desk import Differing, gate_report, put_gate_run, put_model, put_run
+from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
 from ui.jobs import Supervisor
 from ui.usecases import runs, schedules
 from ui.usecases.context import Desk
@@ -267,6 +267,28 @@ def test_a_model_that_is_not_there_is_one_clear_line(desk: Desk) -> None:
     drawn = page("models", desk, LEA, model="<b>none</b>")
 
     assert "&lt;b&gt;none&lt;/b&gt;" in shown(drawn)
+
+
+def test_a_generator_shows_both_sides_of_its_comparison_with_intervals(desk: Desk) -> None:
+    writer = put_model(desk, "writer", role="generator", alias="challenger", comparison=comparison_report())
+
+    drawn = page("models", desk, LEA, model=writer)
+
+    html = shown(drawn)
+    assert "5% → 40%" in html
+    assert "+0.350 (+0.220 to +0.480)" in html
+    assert "Accepted: by verifier feature-judge-1, which was not the reward." in html
+    assert html.count("causal inference") == 1 + 2 + 2  # the table of rates, then both sides in each of the others
+    assert not drawn.checkbox  # a comparison is all that a generator's promotion asks for
+
+
+def test_a_generator_without_a_comparison_is_promoted_only_past_a_box(desk: Desk) -> None:
+    writer = put_model(desk, "writer", role="generator", alias="challenger")
+
+    drawn = page("models", desk, LEA, model=writer)
+
+    assert "It was not compared with what it was trained from" in shown(drawn)
+    assert [box.label for box in drawn.checkbox] == ["Without a comparison that speaks for it"]
 
 
 def test_what_is_due_is_proposed_to_leads_on_the_overview_and_on_training(desk: Desk) -> None:

@@ -6,13 +6,10 @@ from typing import Final
 import streamlit as st
 
 from engine.variant_types.table import VARIANT_TYPES
-from ui.views.report_values import interval, mapping, number, signed
-from ui.widgets.page import notice, table
+from ui.views.report_values import count, interval, mapping, number, percent, signed
+from ui.widgets.page import figures, notice, table
 
-_MAIN: Final[Mapping[str, str]] = {
-    "contract_pass_rate": "contract holds, share",
-    "accepted_per_1000_tokens": "accepted a 1,000 generated tokens",
-}
+_SIDES: Final = ("before", "after")
 _COUNTS: Final[Mapping[str, str]] = {
     "requested": "asked for",
     "parsed": "readable",
@@ -22,58 +19,94 @@ _COUNTS: Final[Mapping[str, str]] = {
 }
 _VARIETY: Final[Mapping[str, str]] = {
     "distinct_1": "distinct words",
-    "distinct_2": "distinct word pairs",
-    "distinct_3": "distinct word triples",
-    "self_similarity": "likeness of one question's variants",
-    "opening_entropy": "variety of openings (bits)",
-    "always_first": "always the first option, right",
-    "longest_option": "the longest option, right",
-    "most_overlap": "the option with most of the question's words, right",
+    "distinct_2": "distinct pairs",
+    "distinct_3": "distinct triples",
+    "self_similarity": "likeness within a question",
+    "opening_entropy": "variety of openings",
+}
+_PLAYERS: Final[Mapping[str, str]] = {
+    "chance": "a blind guess",
+    "always_first": "always the first",
+    "longest_option": "the longest",
+    "most_overlap": "most words in common",
 }
 
 
 def comparison(report: Mapping[str, object]) -> None:
     """`report` is what the training wrote (outputs/comparison.json)."""
     st.subheader("Before and after, on the same questions", anchor=False)
-    parts = _parts(report)
-    if not parts:
+    before, after = (_of("all", report, side) for side in _SIDES)
+    if not before or not after:
         notice("The comparison holds no figures.", kind="warn")
         return
-    table(
-        ["", "measure", "before", "after", "difference", "95 % interval"],
-        [row for name, part in parts for row in _compared(name, part, _MAIN)],
-        caption="Held-out questions, written by both and judged by a verifier that was not the reward.",
+    figures(
+        [
+            ("questions held out", f"{count(report, 'questions'):,}"),
+            (
+                "contract holds, before and after",
+                " → ".join(percent(it.get("contract_pass_rate")) for it in (before, after)),
+            ),
+            ("accepted a 1,000 tokens, before and after", " → ".join(_each(it) for it in (before, after))),
+        ]
     )
+    judge = report.get("judge")
+    if not judge:
+        notice("No verifier was there that had not been the reward, so nothing is called accepted.", kind="warn")
+    told = f"Accepted: by verifier {judge}, which was not the reward." if judge else ""
+    slices = [("all", "all types"), *((key, kind.name) for key, kind in VARIANT_TYPES.items())]
+    slices = [(key, name) for key, name in slices if _of(key, report, "before")]
+    table(
+        [
+            "",
+            "contract holds, before",
+            "after",
+            "difference, 95 %",
+            "accepted a 1,000 tokens, before",
+            "after",
+            "difference, 95 %",
+        ],
+        [_row(key, name, report) for key, name in slices],
+        caption=f"The same questions, types and seeds for both. {told}",
+    )
+    sides = [(key, name, side) for key, name in slices for side in _SIDES]
     with st.expander("How many of each"):
-        table(["", "generator", *_COUNTS.values()], [row for name, part in parts for row in _counted(name, part)])
-    with st.expander("Variety, and what players that know no answer score (chance is right)"):
         table(
-            ["", "measure", "before", "after", "difference", "95 % interval"],
-            [row for name, part in parts for row in _compared(name, part, _VARIETY)],
+            ["", "generator", *_COUNTS.values()],
+            [[name, side, *(_of(key, report, side).get(one) for one in _COUNTS)] for key, name, side in sides],
+        )
+    with st.expander("Variety, and what players score that look at no meaning"):
+        table(
+            ["", "generator", *_VARIETY.values(), *_PLAYERS.values()],
+            [[name, side, *_variety(_of(key, report, side))] for key, name, side in sides],
+            caption="Of variants whose contract holds, 0 to 1. The last four are shares of right answers: a player "
+            "above the blind guess shows that the answer gives itself away.",
         )
 
 
-def _parts(report: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
-    """All types together, then each type, as far as there are figures."""
-    types = mapping(report.get("types"))
-    found = [("all types", mapping(report.get("overall")))]
-    found += [(kind.name, mapping(types.get(key))) for key, kind in VARIANT_TYPES.items()]
-    return [(name, part) for name, part in found if part]
+def _of(key: str, report: Mapping[str, object], side: str) -> Mapping[str, object]:
+    return mapping(mapping(report.get(side)).get(key))
 
 
-def _compared(name: str, part: Mapping[str, object], measures: Mapping[str, str]) -> list[Sequence[object]]:
-    before, after, differences = (mapping(part.get(key)) for key in ("before", "after", "difference"))
-    rows: list[Sequence[object]] = []
-    for measure, words in measures.items():
-        if measure not in before and measure not in after:
-            continue
-        difference = mapping(differences.get(measure))
-        told = (number(before.get(measure)), number(after.get(measure)))
-        rows.append(["" if rows else name, words, *told, signed(difference.get("mean")), interval(difference)])
-    return rows
-
-
-def _counted(name: str, part: Mapping[str, object]) -> list[Sequence[object]]:
+def _row(key: str, name: str, report: Mapping[str, object]) -> Sequence[object]:
+    before, after = (_of(key, report, side) for side in _SIDES)
+    difference = _of(key, report, "difference")
     return [
-        [name, side, *(mapping(part.get(side)).get(measure) for measure in _COUNTS)] for side in ("before", "after")
+        name,
+        *(percent(it.get("contract_pass_rate")) for it in (before, after)),
+        _difference(mapping(difference.get("contract_pass_rate"))),
+        *(_each(it) for it in (before, after)),
+        _difference(mapping(difference.get("accepted_per_1000_tokens"))),
     ]
+
+
+def _each(side: Mapping[str, object]) -> str:
+    return number(side.get("accepted_per_1000_tokens"))
+
+
+def _difference(found: Mapping[str, object]) -> str:
+    return f"{signed(found.get('mean'))} ({interval(found)})" if found else "undefined"
+
+
+def _variety(side: Mapping[str, object]) -> list[str]:
+    shortcuts = mapping(side.get("shortcuts"))
+    return [*(number(side.get(one)) for one in _VARIETY), *(number(shortcuts.get(one)) for one in _PLAYERS)]

@@ -34,7 +34,6 @@ _CONFUSION: Final[Mapping[str, str]] = {
     "true_no": "no, rightly",
     "false_no": "no, wrongly",
 }
-_PEOPLE: Final = "among themselves"
 _PAGE: Final = 20
 
 Direction = Literal["every", "challenger", "champion"]
@@ -72,10 +71,10 @@ def gate(report: Mapping[str, object]) -> None:
         return
     margin = number(report.get("margin"))
     table(
-        ["", "measure", "champion", "challenger", "difference", "95 % interval", "no worse", _PEOPLE],
+        ["", "measure", "champion", "challenger", "difference", "95 % interval", "no worse", "people agree"],
         [row for name in _TARGETS if name in targets for row in _rows(name, targets[name], report)],
-        caption=f"No worse: the interval of balanced accuracy stays above -{margin}, or it agrees with people as they "
-        f"agree {_PEOPLE}: how often two who answered blind say the same, and beyond chance (kappa).",
+        caption=f"No worse: the interval of balanced accuracy stays above -{margin}, or it agrees with people as well "
+        "as they agree with each other: the share of equal blind answers, and kappa, which takes chance out.",
     )
     _confusions(targets)
 

@@ -5,7 +5,6 @@ Every metric that a run reports is shown: one that no chart here knows gets a ch
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Final
 
 import pandas as pd
@@ -44,11 +43,11 @@ CHARTS: Final[tuple[Chart, ...]] = (
     Chart(
         "reward_dimension",
         "Reward by dimension",
-        "mean reward, 0 to 1",
+        "mean reward",
         {"reward": "all three", **_DIMENSION_LINES},
         "What the reward verifier gives a candidate, on average.",
     ),
-    Chart("reward_type", "Reward by type", "mean reward, 0 to 1", _TYPE_LINES),
+    Chart("reward_type", "Reward by type", "mean reward", _TYPE_LINES),
     Chart(
         "shares",
         "Candidates that hold",
@@ -65,10 +64,10 @@ CHARTS: Final[tuple[Chart, ...]] = (
     Chart(
         "probe",
         "Probe set",
-        "accepted less rejected (nats a token)",
+        "accepted less rejected, nats",
         {"probe": "probe"},
-        "How much likelier what people accepted is than what they rejected: where this falls while the reward rises, "
-        "the run stops.",
+        "How much likelier, a token, what people accepted is than what they rejected: where this falls while the "
+        "reward rises, the run stops.",
     ),
     Chart("kl", "Distance from the start", "KL (nats a token)", {"kl": "KL"}),
     Chart("entropy", "Entropy", "entropy (nats a token)", {"entropy": "entropy"}),
@@ -84,13 +83,15 @@ CHARTS: Final[tuple[Chart, ...]] = (
     Chart(
         "distinct",
         "Variety",
-        "distinct-2, 0 to 1",
+        "distinct-2",
         {"distinct_2": "distinct-2"},
         "Distinct word pairs among all word pairs; it falls when replies become alike.",
     ),
     Chart("learning_rate", "Learning rate", "learning rate", {"learning_rate": "learning rate"}, is_minor=True),
     Chart("grad_norm", "Gradient norm", "norm", {"grad_norm": "norm"}, is_minor=True),
 )
+_SHARED: Final = frozenset({"loss", "learning_rate", "grad_norm"})
+"""Keys of those charts that every training has."""
 
 
 def charts(metrics: Sequence[RunMetric], *, key: str) -> None:
@@ -110,17 +111,20 @@ def charts_for(names: Sequence[str]) -> list[Chart]:
     """
     known = {name for chart in CHARTS for name in chart.lines}
     stages = dict.fromkeys(stage for stage, _, name in (name.partition("/") for name in names) if name in known)
-    found = [
-        *(_of_stage(chart, stage) for stage in stages for chart in CHARTS),
-        *CHARTS,
-    ]
-    found = [chart for chart in found if any(name in names for name in chart.lines)]
+    staged = [_of_stage(chart, stage) for stage in stages for chart in CHARTS]
+    is_practice = bool(stages) and "reward" in names
+    of_the_run = [_of_practice(chart) if is_practice and chart.key in _SHARED else chart for chart in CHARTS]
+    found = [chart for chart in (*staged, *of_the_run) if any(name in names for name in chart.lines)]
     drawn = {name for chart in found for name in chart.lines}
     others = sorted(name for name in names if name not in drawn)
     return [
         *sorted(found, key=lambda chart: chart.is_minor),
         *(Chart(f"other_{n}", _words(name), _words(name), {name: _words(name)}) for n, name in enumerate(others)),
     ]
+
+
+def _of_practice(chart: Chart) -> Chart:
+    return replace(chart, title=f"{chart.title}: practising by reward")
 
 
 def _of_stage(chart: Chart, stage: str) -> Chart:
@@ -146,9 +150,7 @@ def _chart(chart: Chart, by_name: Mapping[str, Mapping[int, float]], key: str) -
     frame = pd.DataFrame(
         {_STEP: steps, **{label: [by_name[name].get(step) for step in steps] for name, label in present.items()}}
     )
-    st.subheader(chart.title, anchor=False)
-    if chart.says:
-        st.html(f'<p class="sd-faint sd-small">{escape(chart.says)}</p>')
+    st.subheader(chart.title, anchor=False, help=chart.says or None)
     lines(
         frame.astype(dict.fromkeys(present.values(), "float64")),
         x=_STEP,

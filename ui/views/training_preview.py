@@ -9,7 +9,7 @@ from data.dimensions import DIMENSIONS
 from data.records import LabelSource, Part
 from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases.training_data import TrainingPreview
-from ui.widgets.page import empty, figures, notice, table
+from ui.widgets.page import empty, figures, notices, table
 
 _PARTS: Final[Mapping[Part, str]] = {
     "train": "learnt from",
@@ -26,10 +26,8 @@ _SOURCES: Final[Mapping[LabelSource, str]] = {
 
 def preview(found: TrainingPreview, *, blockers: Sequence[str]) -> None:
     """Read only; what hinders a start stands first."""
-    for text in blockers:
-        notice(sentence(text), kind="error")
-    for text in found.warnings:
-        notice(sentence(text), kind="warn")
+    notices(list(map(sentence, blockers)), kind="error")
+    notices(list(map(sentence, found.warnings)), kind="warn")
     if found.labels == 0:
         empty("No labels yet", "Review some variants: what people answer there is what a run learns from.")
         _left_out(found)
@@ -55,7 +53,7 @@ def _headlines(found: TrainingPreview) -> list[tuple[str, str]]:
         ("labels", found.labels),
         ("questions", found.questions),
         ("given blind", found.blind),
-        ("given with the verdict in sight", found.assisted),
+        ("not given blind", found.assisted),
     ]
     if found.role == "verifier":
         counts.append(("blind labels for the gate", found.gate_labels))

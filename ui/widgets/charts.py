@@ -12,7 +12,8 @@ from ui.widgets.page import MOST_ROWS, table
 MOST_POINTS: Final = 300
 """A line with more is drawn through the means of equal stretches: a message to the browser stays small."""
 
-_HEIGHT: Final = 230
+_HEIGHT: Final = 270  # the same with a legend and without, so that two beside each other are in line
+_LEGEND_COLUMNS: Final = 4
 _POINTS_SEEN: Final = 40
 
 
@@ -24,24 +25,25 @@ def lines(frame: pd.DataFrame, *, x: str, series: Sequence[str], title: str, key
     """
     thinned = _thinned(frame, x, series)
     long = thinned.melt(id_vars=[x], value_vars=list(series), var_name="line", value_name="value").dropna()
-    format_ = ".0%" if is_share else "~g"
+    axis = alt.Axis(format=".0%", tickCount=5) if is_share else alt.Axis(tickCount=5)
     scale = alt.Scale(domain=[0, 1]) if is_share else alt.Scale(zero=False, nice=True)
+    legend = alt.Legend(orient="top", columns=_LEGEND_COLUMNS, symbolType="stroke", offset=6, padding=0, labelLimit=130)
     chart = (
         alt.Chart(long)
         .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=24) if len(thinned) <= _POINTS_SEEN else False)
         .encode(
             x=alt.X(f"{x}:Q", title=x, axis=alt.Axis(format="d", tickMinStep=1, grid=False)),
-            y=alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(format=format_, tickCount=5)),
+            y=alt.Y("value:Q", title=title, scale=scale, axis=axis),
             color=alt.Color(
                 "line:N",
                 sort=list(series),
                 scale=alt.Scale(domain=list(series)),
                 title=None,
-                legend=alt.Legend(orient="top", columns=4) if len(series) > 1 else None,
+                legend=legend if len(series) > 1 else None,
             ),
             tooltip=[alt.Tooltip(f"{x}:Q", format="d"), "line:N", alt.Tooltip("value:Q", format=".4g")],
         )
-        .properties(height=_HEIGHT)
+        .properties(height=_HEIGHT, padding={"top": 4, "bottom": 0, "left": 0, "right": 4})
     )
     with st.container(key=f"chart_{key}"):
         st.altair_chart(chart, key=f"altair_{key}", alt=f"{title} by {x}: {', '.join(series)}")

@@ -37,8 +37,15 @@ def empty(title: str, what_next: str) -> None:
 
 def notice(text: str, *, kind: str = "info") -> None:
     """One literal line; `kind` is info, warn, error or done."""
+    notices([text], kind=kind)
+
+
+def notices(texts: Sequence[str], *, kind: str = "info") -> None:
+    """Literal lines of one kind in one place; nothing where there are none."""
     icon = {"info": "ℹ", "warn": "!", "error": "✕", "done": "✓"}[kind]
-    st.html(f'<div class="sd-said sd-said-{kind}" role="status"><b>{icon}</b><span>{literal(text)}</span></div>')
+    lines = "".join(f"<span>{literal(text)}</span>" for text in texts)
+    if lines:
+        st.html(f'<div class="sd-said sd-said-{kind}" role="status"><b>{icon}</b><div>{lines}</div></div>')
 
 
 @contextmanager
