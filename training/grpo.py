@@ -7,7 +7,6 @@ Left out: several processes; constrained decoding, for a policy has to learn the
 Source: GRPO, arXiv 2402.03300; the reward is ours (`docs/adr/0009-the-reward.md`).
 """
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ from training.rewards import RewardSettings
 from training.sft import lora_adapters, save_model, weights_digest
 from training.stop_rules import StopRules
 from training.trainer_hooks import RunHooks, last_checkpoint, trainer_config
-
-logger = logging.getLogger(__name__)
 
 VllmMode = Literal["off", "colocate", "server"]
 
@@ -174,8 +171,12 @@ def train_grpo(
             peft_config=lora_adapters(lora_rank) if lora_rank is not None else None,
             callbacks=[hooks, watch],
         )
-    except (ImportError, ConnectionError) as exc:
-        raise JobError(f"GRPO: {str(exc).splitlines()[0]}; see docs/training.md, or set vLLM to off") from exc
+    except (ImportError, OSError) as exc:
+        if not config.use_vllm:
+            raise
+        # no vLLM in this environment, or no server at the address: requests' errors are OSErrors
+        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        raise JobError(f"GRPO: vLLM cannot draw replies ({reason}); see docs/training.md, or set vllm to off") from exc
     trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
     policy = trainer.model
     assert isinstance(policy, torch.nn.Module)  # noqa: S101  (the trainer has just been given it)

@@ -6,7 +6,6 @@ Owns the way from a trainer's flat batch to groups and back. Refuses to say what
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,8 +14,8 @@ import transformers
 
 from data.dimensions import DIMENSIONS
 from engine.backends.protocol import GenerationRequest
+from engine.distinct import distinct_n
 from engine.verify import Verifier
-from engine.wording import words
 from training.rewards import RewardSettings, Scored, score_groups, teaches, training_rewards
 
 
@@ -75,8 +74,10 @@ def step_figures(
         "accepted_share": fmean(scored.is_accepted for scored in replies),
         "duplicate_share": fmean(scored.repeats is not None for scored in replies),
         "zero_variance_share": fmean(not teaches(group) for group in groups),
-        "distinct_2": fmean(_distinct_pairs(replies_of_one) for replies_of_one in texts),
     }
+    varieties = [variety for of_prompt in texts if (variety := distinct_n(of_prompt, 2)) is not None]
+    if varieties:
+        figures["distinct_2"] = fmean(varieties)
     open_replies = [scored for scored in replies if scored.is_to_judge]
     if open_replies:
         figures["judged_share"] = fmean(scored.reward is not None for scored in open_replies)
@@ -139,12 +140,6 @@ def _sample(step: int, request: GenerationRequest, text: str, scored: Scored) ->
         "probabilities": scored.probabilities,
         "penalties": dict(scored.penalties),
     }
-
-
-def _distinct_pairs(texts: Sequence[str]) -> float:
-    """Distinct word pairs over all word pairs; 0.0 where there are none."""
-    pairs = [pair for text in texts for pair in pairwise(words(text))]
-    return len(set(pairs)) / len(pairs) if pairs else 0.0
 
 
 def _lines(file: Path) -> Iterator[str]:

@@ -16,6 +16,7 @@ KINDS: Final[Mapping[str, str]] = {
     "verify": "engine.jobs.verify:run",
     "train-verifier": "training.jobs.train_verifier:run",
     "gate-verifier": "training.jobs.gate_verifier:run",
+    "refresh-generator": "training.jobs.refresh_generator:run",
 }
 
 

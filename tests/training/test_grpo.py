@@ -17,7 +17,6 @@ from tests.training.small_worlds import BROKEN, CONTROL, QUESTION, FakeVerifier,
 from training.grpo import grpo_config, prompt_order, train_grpo, vllm_overrides
 from training.probe import ProbeItem
 from training.rewards import RewardSettings
-from training.sft import fine_tune, generator_rows, sft_config
 from training.stop_rules import StopRules
 
 pytestmark = pytest.mark.model
@@ -28,25 +27,6 @@ PROBE = [ProbeItem(QUESTION, variant_of(CONTROL), is_accepted=True), ProbeItem(Q
 
 class KilledError(Exception):
     """Stands for kill -9: nothing of ours runs after it."""
-
-
-@pytest.fixture(scope="session")
-def writer(tiny_model_folder, tmp_path_factory):
-    """The tiny model after it learnt two replies by heart: one passes its contract, the other lacks an option."""
-    folder = tmp_path_factory.mktemp("writer")
-    _, tokenizer = load_causal_model(tiny_model_folder)
-    rows = generator_rows([(QUESTION, variant_of(CONTROL)), (QUESTION, variant_of(BROKEN))], tokenizer, max_tokens=999)
-    overrides = {"max_steps": 150, "learning_rate": 5e-3, "save_strategy": "no", "lr_scheduler_type": "linear"}
-    fine_tune(
-        tiny_model_folder,
-        rows,
-        [],
-        config=sft_config(folder / "work", seed=0, overrides=overrides),
-        lora_rank=None,
-        goal=folder / "model",
-        report=Reporter(folder / "events.jsonl"),
-    )
-    return folder / "model"
 
 
 def trained(base, folder, *, verifier=None, lora_rank=None, stop=None, probe=(), report=None, **overrides):

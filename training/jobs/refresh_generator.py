@@ -1,0 +1,99 @@
+"""The job that makes a better generator: imitation of accepted variants, practice by reward, comparison with before.
+
+inputs/                     see `training.refresh_inputs`
+work/sft/, work/grpo/       checkpoints, to resume from
+work/sft-model/, ...        what a stage made; with work/sft.json, ... it is finished, and a resume goes on after it
+outputs/samples.jsonl       groups of replies of the practice, with their rewards
+outputs/comparison.json     before and after on the same held-out questions
+outputs/model/              safetensors, tokenizer and generator.json; there whole or not at all
+outputs/report.json         the run's counts
+
+Gate questions are compared on and never learnt from. The reward verifier and the judge of the comparison differ.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from data.errors import JobError
+from engine.embedded import model_folder
+from engine.jobs.folder import RunFolder, write_json
+from engine.jobs.report import Reporter
+from engine.jobs.settings import parsed_settings
+from engine.model_safety import folder_fingerprint
+from engine.verifiers import verifier_version
+from training.judges import refuse_the_reward
+from training.refresh_inputs import RefreshInputs, refresh_inputs
+from training.refresh_settings import RefreshGeneratorSettings
+from training.refresh_stages import RefreshPlan, compare, imitate, practise, refuse_unfit_configs
+
+Counts = dict[str, Any]  # JSON
+
+
+def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
+    """Counts: `generator_version`, `steps` and `stop_reason` of the practice, `sft`, `grpo`, `comparison`.
+
+    Raises:
+        JobError: a setting does not fit, nothing to learn from or to compare on, nothing scorable.
+        ModelError: a model cannot be loaded.
+        JobCancelledError: a person stopped it; finished stages and checkpoints stay for a resume.
+    """
+    spec = folder.spec()
+    settings = parsed_settings("refresh-generator", RefreshGeneratorSettings, spec.settings)
+    model, told = folder.outputs / "model", folder.outputs / "report.json"
+    if model.is_dir() and told.is_file():  # stopped between its last file and its result
+        done: Counts = json.loads(told.read_text("utf-8"))
+        return done
+    inputs = refresh_inputs(folder, frozenset(settings.types))
+    _refuse_unusable(folder, settings, inputs)
+    base = model_folder(None if settings.base_model is None else folder.model(settings.base_model))
+    work = folder.path / "work"
+    work.mkdir(exist_ok=True)
+    plan = RefreshPlan(folder, settings, inputs, base, work, spec.seed, report)
+    refuse_unfit_configs(plan)
+    made, counts = base, Counts()
+    if not settings.sft.skip:
+        made = work / "sft-model"
+        counts["sft"] = _once(work / "sft.json", lambda: imitate(plan, work / "sft-model"))
+    if settings.grpo.steps:
+        start, made = made, work / "grpo-model"
+        counts["grpo"] = _once(work / "grpo.json", lambda: practise(plan, start, work / "grpo-model"))
+    report.check_cancelled()
+    counts["comparison"] = _once(folder.outputs / "comparison.json", lambda: compare(plan, made))
+    counts = {
+        "generator_version": f"generator:{folder_fingerprint(made)[:12]}",
+        "steps": counts.get("grpo", {}).get("steps", 0),
+        "stop_reason": counts.get("grpo", {}).get("stop_reason", ""),
+        **counts,
+    }
+    write_json(told, counts)
+    shutil.rmtree(model, ignore_errors=True)
+    made.rename(model)
+    shutil.rmtree(work, ignore_errors=True)
+    return counts
+
+
+def _once(told: Path, stage: Callable[[], Counts]) -> Counts:
+    """What a stage told when it ended, whether now or before the run was resumed."""
+    if not told.is_file():
+        write_json(told, stage())
+    counts: Counts = json.loads(told.read_text("utf-8"))
+    return counts
+
+
+def _refuse_unusable(folder: RunFolder, settings: RefreshGeneratorSettings, inputs: RefreshInputs) -> None:
+    """What would only be found after hours of training."""
+    if settings.sft.skip and not settings.grpo.steps:
+        raise JobError("refresh-generator: both stages are left out; take one of them")
+    if not settings.sft.skip and not inputs.accepted:
+        raise JobError("refresh-generator: no variant of these types is accepted; accept some, or skip imitation")
+    if settings.grpo.steps and not inputs.prompts:
+        raise JobError("refresh-generator: there is no question to practise on; import some more")
+    if not inputs.held_out:
+        raise JobError("refresh-generator: no question is held out to compare before and after on; import some more")
+    reward = folder.model(settings.reward_verifier)
+    verifier_version(reward)
+    if settings.judge is not None:
+        refuse_the_reward(folder.model(settings.judge), reward)

@@ -1,0 +1,164 @@
+"""The three stages of a refresh: imitation (SFT), practice (GRPO), comparison. Each returns what it tells as JSON.
+
+Owns how settings become TRL's, and which verifier does what. Refuses nothing itself: the job and the trainers do.
+Libraries that take seconds to load are imported by the stage that needs them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from data.ids import row_seed
+from data.records import Question
+from engine.backends.protocol import Sampling
+from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder
+from engine.generate import generation_requests
+from engine.jobs.folder import RunFolder
+from engine.jobs.report import Reporter
+from engine.tuned_generator import write_mark
+from engine.verifiers import open_verifier
+from training.judges import given_or_trained
+from training.refresh_inputs import RefreshInputs
+from training.refresh_settings import RefreshGeneratorSettings
+from training.rewards import RewardSettings
+from training.stop_rules import StopRules
+
+if TYPE_CHECKING:
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.sft_config import SFTConfig
+
+_LONGEST_ROW: Final = 1024
+"""Tokens of a prompt with its reply; HellaSwag-Pro's longest take about 600."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPlan:
+    """What the stages share. `base` is the checked folder of the model before; `work` holds what a resume needs."""
+
+    folder: RunFolder
+    settings: RefreshGeneratorSettings
+    inputs: RefreshInputs
+    base: Path
+    work: Path
+    seed: int
+    report: Reporter
+
+    @property
+    def reward_verifier(self) -> Path:
+        return self.folder.model(self.settings.reward_verifier)
+
+
+def refuse_unfit_configs(plan: RefreshPlan) -> None:
+    """Raises JobError for options that TRL does not know or take, of a later stage too: before hours of training."""
+    if not plan.settings.sft.skip:
+        imitation_config(plan)
+    if plan.settings.grpo.steps:
+        practice_config(plan)
+
+
+def imitate(plan: RefreshPlan, goal: Path) -> dict[str, Any]:
+    """Fine-tunes the base on accepted variants; early stop on those of validation questions."""
+    from transformers import AutoTokenizer
+
+    from training.sft import fine_tune, generator_rows
+
+    tokenizer = AutoTokenizer.from_pretrained(str(plan.base), trust_remote_code=False, local_files_only=True)
+    rows, validation = (
+        generator_rows(pairs, tokenizer, max_tokens=_LONGEST_ROW)
+        for pairs in (plan.inputs.accepted, plan.inputs.validation)
+    )
+    tuned = fine_tune(
+        plan.base,
+        rows,
+        validation,
+        config=imitation_config(plan),
+        lora_rank=plan.settings.sft.lora_rank,
+        goal=goal,
+        report=plan.report,
+        stage="imitation",
+    )
+    write_mark(goal, base=plan.settings.base_model or EMBEDDED_GENERATOR.title)
+    return {**asdict(tuned), "rows": len(rows), "validation_rows": len(validation)}
+
+
+def practise(plan: RefreshPlan, start: Path, goal: Path) -> dict[str, Any]:
+    """Trains `start` by reward on questions of the train part."""
+    from training.grpo import train_grpo
+
+    verifier = open_verifier(plan.reward_verifier, encoder=embedded_folder(EMBEDDED_ENCODER))
+    prompts = list(generation_requests(plan.inputs.prompts, plan.settings.types, per_question=2, seed=plan.seed))
+    tuned = train_grpo(
+        start,
+        prompts,
+        verifier,
+        config=practice_config(plan),
+        settings=RewardSettings(),
+        lora_rank=plan.settings.sft.lora_rank,
+        stop=StopRules(),
+        probe=plan.inputs.probe,
+        goal=goal,
+        samples=plan.folder.outputs / "samples.jsonl",
+        report=plan.report,
+    )
+    write_mark(goal, base=plan.settings.base_model or EMBEDDED_GENERATOR.title)
+    return {**asdict(tuned), "prompts": len(prompts), "reward_verifier": verifier.version}
+
+
+def imitation_config(plan: RefreshPlan) -> "SFTConfig":
+    """TRL's settings of the imitation. Raises JobError where they do not fit."""
+    from training.sft import sft_config
+
+    return sft_config(plan.work / "sft", seed=plan.seed, overrides=plan.settings.sft.model_extra or {})
+
+
+def practice_config(plan: RefreshPlan) -> "GRPOConfig":
+    """TRL's settings of the practice. Raises JobError where they do not fit."""
+    from training.grpo import grpo_config, vllm_overrides
+
+    settings = plan.settings.grpo
+    overrides = {
+        "max_steps": settings.steps,
+        "num_generations": settings.group_size,
+        **vllm_overrides(settings.vllm.mode, settings.vllm.url),
+        **settings.overrides,
+    }
+    return grpo_config(
+        plan.work / "grpo", seed=plan.seed, overrides=overrides, has_adapters=plan.settings.sft.lora_rank is not None
+    )
+
+
+def compare(plan: RefreshPlan, made: Path) -> dict[str, Any]:
+    """The base and the model that was made, on the same held-out questions, by a judge that was not the reward."""
+    from engine.backends import backend_class
+    from training.comparison import as_json, compare_generators
+
+    judge = given_or_trained(
+        None if plan.settings.judge is None else plan.folder.model(plan.settings.judge),
+        plan.reward_verifier,
+        plan.inputs.judge_labels,
+        encoder=embedded_folder(EMBEDDED_ENCODER),
+        seed=plan.seed,
+        warn=partial(plan.report.message, level="warning"),
+    )
+    opened = backend_class("transformers").open
+    before, after = (opened({"model": str(folder)}) for folder in (plan.base, made))
+    comparison = compare_generators(
+        before,
+        after,
+        held_out_questions(plan.inputs.held_out, plan.settings.comparison.questions, seed=plan.seed),
+        plan.settings.types,
+        per_question=plan.settings.comparison.per_question,
+        sampling=Sampling(),
+        judge=judge,
+        seed=plan.seed,
+        report=plan.report,
+        parts=plan.work / "comparison",
+    )
+    return as_json(comparison)
+
+
+def held_out_questions(questions: Sequence[Question], count: int, *, seed: int) -> list[Question]:
+    """At most `count`, the same whatever others there are beside them."""
+    return sorted(questions, key=lambda question: row_seed("comparison", seed, question.question_id))[:count]
