@@ -4,7 +4,8 @@ Each dimension sees only the features that its rubric speaks of: with all of the
 Calibration is Platt's sigmoid on out-of-fold scores; the figures use a sigmoid fitted without the fold they judge.
 Validity is the plain product of the three: on the 214 labels that the first verifier learns from, over eight splits, a
 sigmoid of its own changed nothing (with embeddings calibration error 0.097 and 0.111, Brier score 0.204 and 0.206;
-without them 0.104 and 0.103, 0.199 both). With more labels that has to be measured again.
+without them 0.104 and 0.103, 0.199 both). `training.calibrate` gives it one from labels kept aside: with 75 of those,
+over eight splits, calibration error 0.112 and 0.118, Brier score 0.191 and 0.183.
 """
 
 import math

@@ -1,0 +1,113 @@
+"""What a verifier says of labels that it has not learnt from, by a verifier that always says the same."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data.errors import JobCancelledError
+from data.records import Answers, Verdict, VerdictMethod, VerdictTarget
+from engine.jobs.report import Reporter
+from engine.verify import Pair
+from tests.engine.sample_pairs import sample_rows
+from training.calibrate import fit_calibration
+from training.held_out import held_out_figures, scored_labels
+from training.labelled_rows import LabelledRows
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SAMPLE = sample_rows()
+ROWS = LabelledRows(*SAMPLE)
+TARGETS: tuple[VerdictTarget, ...] = ("TC", "LC", "AU")
+
+
+class Opinionated:
+    """0.9 for each dimension of a variant, 0.2 where its context is long; nothing of the refused ones."""
+
+    version = "opinionated"
+    method: VerdictMethod = "feature"
+
+    def __init__(self, refused: Sequence[str] = ()) -> None:
+        self.refused = refused
+
+    def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
+        verdicts = []
+        for _, variant in pairs:
+            said = None if variant.variant_id in self.refused else 0.2 if len(variant.context) > 150 else 0.9
+            for target in (*TARGETS, "valid"):
+                label = None if said is None else said >= 0.5
+                verdicts.append(
+                    Verdict(variant.variant_id, target, said, label, self.version, self.method, None, now)  # type: ignore[arg-type]
+                )
+        return verdicts
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Reporter:
+    return Reporter(tmp_path / "events.jsonl")
+
+
+def scored(rows: LabelledRows, report: Reporter, refused: Sequence[str] = ()):
+    return scored_labels(Opinionated(refused), rows, TARGETS, now=NOW, report=report, text="judging")
+
+
+def test_every_label_stands_beside_what_is_said_of_its_own_variant(report: Reporter) -> None:
+    rows = ROWS.chosen(range(40))
+
+    found = scored(rows, report)
+
+    assert set(found.probabilities) == set(TARGETS)
+    for (_, variant), said in zip(rows.pairs, found.probabilities["LC"], strict=True):
+        assert said == (0.2 if len(variant.context) > 150 else 0.9)
+
+
+def test_what_the_verifier_does_not_judge_has_no_probability(report: Reporter) -> None:
+    refused = ROWS.pairs[17][1].variant_id
+
+    found = scored(ROWS.chosen(range(40)), report, [refused])
+
+    assert np.flatnonzero(np.isnan(found.probabilities["TC"])).tolist() == [17]
+
+
+def test_a_cancel_stops_it_between_batches(report: Reporter) -> None:
+    report.cancel()
+
+    with pytest.raises(JobCancelledError):
+        scored(ROWS, report)
+
+
+def test_the_figures_are_of_both_parts_together_and_by_type(report: Reporter) -> None:
+    calibration, validation = ROWS.chosen(range(60)), ROWS.chosen(range(60, 90))
+    fit = fit_calibration(scored(calibration, report), target_precision=0.9)
+
+    figures = held_out_figures(fit, calibration, validation, scored(validation, report))
+
+    assert (figures["labels"], figures["questions"]) == (90, len(set(SAMPLE.groups[:90])))
+    targets, types = figures["targets"], figures["types"]
+    assert isinstance(targets, dict)
+    assert isinstance(types, dict)
+    assert {target: it["n"] for target, it in targets.items()} == dict.fromkeys((*TARGETS, "valid"), 90)
+    assert sum(it["TC"]["n"] for it in types.values()) == 90
+
+
+def test_validation_labels_alone_give_figures_too(report: Reporter) -> None:
+    nothing = ROWS.chosen([])
+    fit = fit_calibration(scored(nothing, report), target_precision=0.9)
+
+    figures = held_out_figures(fit, nothing, ROWS.chosen(range(30)), scored(ROWS.chosen(range(30)), report))
+
+    targets = figures["targets"]
+    assert isinstance(targets, dict)
+    assert targets["valid"]["n"] == 30
+
+
+def test_what_nobody_answered_has_no_figure(report: Reporter) -> None:
+    unanswered = LabelledRows(ROWS.pairs[:30], [Answers(True, None, None)] * 30, ROWS.groups[:30])
+    fit = fit_calibration(scored(unanswered, report), target_precision=0.9)
+
+    figures = held_out_figures(fit, unanswered, ROWS.chosen([]), scored(ROWS.chosen([]), report))
+
+    targets = figures["targets"]
+    assert isinstance(targets, dict)
+    assert set(targets) == {"TC"}
