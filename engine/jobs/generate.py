@@ -144,7 +144,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
             folder.outputs / "parts",
             lambda done, total: report.progress(done, total, f"{done} of {total} requests answered"),
         )
-        for reply in _replies_from(part)
+        for reply in replies_from(part)
     ]
     generated = variants_from_replies(
         requests,
@@ -195,7 +195,7 @@ def _malformed_table(lost: Sequence[LostReply]) -> pa.Table:
     return pa.Table.from_pylist([asdict(reply) for reply in lost], schema=MALFORMED_SCHEMA)
 
 
-def _replies_from(part: pa.Table) -> Iterable[Reply]:
+def replies_from(part: pa.Table) -> Iterable[Reply]:
     return (Reply(**row) for row in part.to_pylist())
 
 

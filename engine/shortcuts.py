@@ -1,0 +1,46 @@
+"""Players that answer without understanding: a generated set on which one scores well gives its answers away."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from data.records import Variant
+from engine.wording import content_stems
+
+
+@dataclass(frozen=True, slots=True)
+class ShortcutAccuracies:
+    """Shares of right answers, 0..1, over `variants` questions; `chance` is a blind guess on the same ones.
+
+    A player that cannot decide between options guesses among them, and is credited with that chance.
+    """
+
+    variants: int
+    chance: float
+    always_first: float
+    longest_option: float
+    most_overlap: float
+
+
+def shortcut_accuracies(variants: Sequence[Variant]) -> ShortcutAccuracies | None:
+    """None without variants. `most_overlap` takes the option with most meaning-bearing words of the context."""
+    if not variants:
+        return None
+    return ShortcutAccuracies(
+        variants=len(variants),
+        chance=fmean(1 / len(variant.options) for variant in variants),
+        always_first=fmean(float(variant.answer_index == 0) for variant in variants),
+        longest_option=fmean(_credit(variant, len) for variant in variants),
+        most_overlap=fmean(_credit(variant, _shared_with(variant.context)) for variant in variants),
+    )
+
+
+def _credit(variant: Variant, score: Callable[[str], float]) -> float:
+    scores = [score(option) for option in variant.options]
+    best = [i for i, found in enumerate(scores) if found == max(scores)]
+    return 1 / len(best) if variant.answer_index in best else 0.0
+
+
+def _shared_with(context: str) -> Callable[[str], float]:
+    told = content_stems(context)
+    return lambda option: float(len(content_stems(option) & told))
