@@ -12,7 +12,7 @@ from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.settings import read_settings
-from ui.usecases import learning, schedules, training_data
+from ui.usecases import learning, runs, schedules, training_data
 from ui.usecases.learning import LanguageTraining, VerifierKind, VllmMode
 
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="verifier or generator.")]
@@ -111,7 +111,12 @@ def retrain(
         )
         if wait:
             run = wait_for(line, run)
+        gate = run.result.get("followed_by")
+        compared = line.call(runs.show_run, run_id=gate) if isinstance(gate, str) else None
     emit_json(run) if as_json else emit_run(run)
+    if compared is not None:
+        outcome = compared.result.get("outcome", compared.state)
+        talk(f"gate: {outcome}; `sagedesk model show {run.result.get('model_id')}` has the figures")
 
 
 def refresh(

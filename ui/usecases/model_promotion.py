@@ -187,11 +187,10 @@ def _evidence(connection: Connection, model: RegisteredModel, champion_id: str |
     if gate is None:
         lack = f"was not compared with the champion of now; `sagedesk model compare {model.model_id}` does"
         return _Evidence(None, "", lack)
-    lack = (
-        ""
-        if gate.outcome == "passes"
-        else f"did not pass the gate ({gate.outcome}): {'; '.join(gate.reasons)}; label more"
-    )
+    if gate.outcome == "passes":
+        return _Evidence(gate.run_id, gate.outcome, "")
+    reasons = "; ".join(reason.rstrip(".") for reason in gate.reasons)
+    lack = f"did not pass the gate ({gate.outcome}): {reasons}; train on more labels"
     return _Evidence(gate.run_id, gate.outcome, lack)
 
 
