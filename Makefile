@@ -5,7 +5,7 @@ BIN = .venv/bin
 # A Label Studio that is already there needs no environment here.
 SERVER = $(if $(LABEL_STUDIO_URL),,label-studio)
 
-.PHONY: help up setup check test test-fast bench docs format clean-state
+.PHONY: help up setup check test test-fast bench bench-learning docs format clean-state
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ test-fast:  ## under a minute, no servers, no models: for your own loop
 
 bench: setup  ## the table of ratios, measured side by side
 	$(BIN)/python -m tests.bench
+
+bench-learning: setup  ## what training brings, hours of CPU; writes docs/learning.md
+	$(BIN)/python -m tests.bench.learning
 
 docs:  ## write the generated pages: docs/cli.md, docs/schema.md
 	$(BIN)/python -m ui.reference

@@ -6,16 +6,22 @@ those that the judge learnt from, and the held-out ones on which the three gener
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from data.records import VARIANT_TYPE_KEYS, Question, Variant
-from engine.embedded import EMBEDDED_GENERATOR, embedded_folder
+from engine.backends.protocol import Sampling
+from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder
+from engine.generate import generation_requests
 from engine.jobs.report import Reporter
 from engine.tuned_generator import write_mark
-from tests.bench.learning.corruption import accepted, of_questions, question_ids
+from tests.bench.learning.corruption import accepted, labelled, of_questions, question_ids, rows_by_corruption
 from tests.bench.learning.stages import Stage
+from training.comparison import Trial, compared, figures, generator_trial, own_interval
+from training.probe import ProbeItem
 
 SEED: Final = 7
 TUNED_ON: Final = slice(0, 400)
@@ -24,6 +30,13 @@ PROMPTED_WITH: Final = slice(420, 520)
 REWARD_LEARNT_FROM: Final = slice(520, 600)
 JUDGE_LEARNT_FROM: Final = slice(600, 700)
 HELD_OUT: Final = slice(700, 800)
+
+HELD_OUT_QUESTIONS: Final = 16
+SAMPLING: Final = Sampling()
+"""As the desk draws by default."""
+GENERATORS: Final = ("base", "sft", "grpo")
+RATES: Final = ("contract_pass_rate", "accepted_per_1000_tokens")
+GRPO_TYPES: Final = VARIANT_TYPE_KEYS
 
 _ROWS_A_TYPE: Final = 92
 _VALIDATION_ROWS: Final = 28
@@ -36,6 +49,14 @@ _SFT: Final[Mapping[str, object]] = {
     "warmup_steps": 4,
     "eval_steps": 20,
     "save_steps": 20,
+}
+_GRPO: Final[Mapping[str, object]] = {
+    "max_steps": 40,
+    "num_generations": 8,
+    "gradient_accumulation_steps": 1,
+    "learning_rate": 2e-5,
+    "max_completion_length": 200,
+    "bf16": True,
 }
 
 
@@ -87,6 +108,134 @@ def sft(folder: Path) -> Mapping[str, Any]:
     }
 
 
+def verifiers(folder: Path) -> Mapping[str, Any]:
+    """Trains the reward verifier and the judge, on corruptions of questions that nothing else here has seen."""
+    from engine.baseline_training import report_as_json, train
+    from engine.embeddings import Encoder
+
+    encoder = Encoder.open(_encoder_folder())
+    told: dict[str, Any] = {}
+    for name, part, seed in (("reward", REWARD_LEARNT_FROM, SEED), ("judge", JUDGE_LEARNT_FROM, SEED + 1)):
+        rows = labelled(question_ids()[part], seed=seed)
+        trained = train(
+            [(row.question, row.variant) for row in rows],
+            [row.answers for row in rows],
+            [row.question.question_id for row in rows],
+            seed=seed,
+            encoder=encoder,
+        )
+        trained.verifier.save(folder / name)
+        told[name] = {
+            "labels": len(rows),
+            "questions": len({row.question.question_id for row in rows}),
+            "by_corruption": dict(rows_by_corruption(rows)),
+            "targets": report_as_json(trained.report)["targets"],
+            "version": trained.verifier.version,
+        }
+    return told
+
+
+def grpo(folder: Path) -> Mapping[str, Any]:
+    """Trains the fine-tuned model by the reward verifier; leaves `grpo-model` and `grpo-samples.jsonl`."""
+    from engine.verifiers import open_verifier
+    from training.grpo import grpo_config, train_grpo
+    from training.rewards import RewardSettings
+    from training.stop_rules import StopRules
+
+    prompts = list(generation_requests(questions(PROMPTED_WITH), GRPO_TYPES, per_question=1, seed=SEED))
+    done = train_grpo(
+        folder / "sft-model",
+        prompts,
+        open_verifier(folder / "reward", encoder=_encoder_folder()),
+        config=grpo_config(folder / "grpo-work", seed=SEED, overrides=dict(_GRPO)),
+        settings=RewardSettings(),
+        lora_rank=None,
+        stop=StopRules(),
+        probe=_probe(),
+        goal=folder / "grpo-model",
+        samples=folder / "grpo-samples.jsonl",
+        report=Reporter(folder / "grpo-events.jsonl"),
+    )
+    write_mark(folder / "grpo-model", base=base_folder().name)
+    return {**asdict(done), "settings": dict(_GRPO), "types": list(GRPO_TYPES), "prompts": len(prompts)}
+
+
+def comparison(folder: Path) -> Mapping[str, Any]:
+    """The three generators on the held-out questions: figures, own intervals, and the differences step by step."""
+    trials = [_trial(folder, name) for name in GENERATORS]
+    steps = zip(pairwise(GENERATORS), pairwise(trials), strict=True)
+    return {
+        "questions": HELD_OUT_QUESTIONS,
+        "judge": trials[0].judge,
+        "sampling": asdict(SAMPLING),
+        "generators": {name: _as_json(trial) for name, trial in zip(GENERATORS, trials, strict=True)},
+        "differences": {
+            f"{after} over {before}": {
+                key: asdict(change) for key, change in compared(*two, per_question=1, seed=SEED).difference.items()
+            }
+            for (before, after), two in steps
+        },
+    }
+
+
+def trial_base(folder: Path) -> Mapping[str, Any]:
+    """The embedded model as it comes, with the desk's prompt and its demonstration."""
+    return _as_json(_trial(folder, "base"))
+
+
+def trial_sft(folder: Path) -> Mapping[str, Any]:
+    return _as_json(_trial(folder, "sft"))
+
+
+def trial_grpo(folder: Path) -> Mapping[str, Any]:
+    return _as_json(_trial(folder, "grpo"))
+
+
+def _trial(folder: Path, generator: str) -> Trial:
+    """Replies are kept in `trial-GENERATOR`, so that a second call asks nothing again."""
+    from engine.backends.transformers import TransformersBackend
+    from engine.verifiers import open_verifier
+
+    model = base_folder() if generator == "base" else folder / f"{generator}-model"
+    backend = TransformersBackend.open({"model": str(model), "batch_size": 32})
+    held_out = questions(HELD_OUT)[:HELD_OUT_QUESTIONS]
+    return generator_trial(
+        backend,
+        list(generation_requests(held_out, VARIANT_TYPE_KEYS, per_question=1, seed=SEED)),
+        sampling=SAMPLING,
+        judge=open_verifier(folder / "judge", encoder=_encoder_folder()),
+        report=Reporter(folder / f"trial-{generator}-events.jsonl"),
+        parts=folder / f"trial-{generator}",
+        text=generator,
+    )
+
+
+def _as_json(trial: Trial) -> Mapping[str, Any]:
+    told: dict[str, Any] = {}
+    for key in ("all", *VARIANT_TYPE_KEYS):
+        outcomes = [outcome for outcome in trial.outcomes if key in ("all", outcome.variant_type)]
+        intervals = {name: own_interval(outcomes, name, seed=SEED) for name in RATES}
+        told[key] = {
+            **asdict(figures(outcomes)),
+            "intervals": {name: None if found is None else asdict(found) for name, found in intervals.items()},
+            "failed_checks": dict(Counter(check for outcome in outcomes for check in outcome.failed_checks)),
+        }
+    return told
+
+
+def _probe() -> list[ProbeItem]:
+    """Accepted and corrupted variants of questions that are no prompts and no verifier has learnt from."""
+    rows = labelled(question_ids()[VALIDATED_ON], seed=SEED)
+    return [ProbeItem(row.question, row.variant, bool(row.answers.is_valid)) for row in rows]
+
+
+def _encoder_folder() -> Path:
+    folder = embedded_folder(EMBEDDED_ENCODER)
+    if folder is None:
+        raise FileNotFoundError("the embedded encoder is not there; run `make setup`")
+    return folder
+
+
 def _of_each_type(pairs: Sequence[tuple[Question, Variant]], each: int) -> list[tuple[Question, Variant]]:
     rng = Random(SEED)
     chosen = []
@@ -96,4 +245,12 @@ def _of_each_type(pairs: Sequence[tuple[Question, Variant]], each: int) -> list[
     return chosen
 
 
-STAGES: Final[Mapping[str, Stage]] = {"sft": sft}
+STAGES: Final[Mapping[str, Stage]] = {
+    "verifiers": verifiers,
+    "sft": sft,
+    "trial_sft": trial_sft,
+    "grpo": grpo,
+    "trial_grpo": trial_grpo,
+    "trial_base": trial_base,
+    "comparison": comparison,
+}

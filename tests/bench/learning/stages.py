@@ -2,7 +2,8 @@
 
 A stage is a function (folder) -> JSON-able mapping. It may leave further files (models, replies) in the folder, and
 reads what another stage found with `found(folder, name)`. To add one: write the function, name it in `STAGES` of its
-module (`generator.py`, `verifier.py`), and tell its table in `__main__.py`. Delete its JSON to run it again.
+module (`generator.py` is the pattern), name a new module's STAGES and chapter in `__main__.py`. Delete its JSON to run
+it again.
 """
 
 import json

@@ -1,0 +1,171 @@
+"""The generator's chapter of docs/learning.md: tables and plot from what the stages found, and nothing else."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from data.records import VARIANT_TYPE_KEYS
+from tests.bench.learning.generator import GENERATORS
+from tests.bench.learning.plot import Bar, Panel, svg
+from tests.bench.learning.stages import found
+
+TITLES: Final[Mapping[str, str]] = {"base": "as it comes", "sft": "after SFT", "grpo": "after GRPO"}
+PLOT: Final = "learning-generator.svg"
+_SLICES: Final = ("all", *VARIANT_TYPE_KEYS)
+
+
+def chapter(folder: Path, images: Path) -> Iterator[str]:
+    """Markdown lines; the plot goes to `images`. Nothing before the comparison is there."""
+    if not (folder / "comparison.json").exists():
+        return
+    told, sft, grpo, verifiers = (found(folder, name) for name in ("comparison", "sft", "grpo", "verifiers"))
+    generators = told["generators"]
+    (images / PLOT).write_text(_plot(generators), "utf-8")
+    yield "## Generator"
+    yield ""
+    yield (
+        f"The embedded model as it comes (asked with the desk's prompt and its demonstration), after supervised "
+        f"fine-tuning (SFT), and after training by reward from there (GRPO): {told['questions']} held-out questions, "
+        f"one variant of each of the seven types, temperature {told['sampling']['temperature']}, constrained decoding, "
+        f"the same seeds for all three. Intervals are 95 %, by a bootstrap over questions."
+    )
+    yield ""
+    yield f"![Contract pass rate and accepted variants per 1,000 tokens, by type](images/{PLOT})"
+    yield ""
+    for name, title, form in (
+        ("contract_pass_rate", "Contract pass rate", "{:.0%}"),
+        ("accepted_per_1000_tokens", "Accepted variants per 1,000 generated tokens", "{:.2f}"),
+    ):
+        yield f"**{title}**"
+        yield ""
+        yield from _rates(generators, name, form)
+        yield ""
+    yield "**Differences over all types**"
+    yield ""
+    yield "| | contract pass rate | accepted per 1,000 tokens |"
+    yield "| --- | --- | --- |"
+    for step, changes in told["differences"].items():
+        change = changes["all"]
+        yield (
+            f"| {step} | {_interval(change['contract_pass_rate'], '{:+.0%}')} "
+            f"| {_interval(change['accepted_per_1000_tokens'], '{:+.2f}')} |"
+        )
+    yield ""
+    yield from _verdicts(told)
+    yield ""
+    yield "**Variety and shortcuts**, of the variants that pass their contract"
+    yield ""
+    yield from _variety(generators)
+    yield ""
+    yield "**What failed most**, required checks by generator (a reply may fail several)"
+    yield ""
+    for name in GENERATORS:
+        yield f"- {TITLES[name]}: {_most_failed(generators[name])}"
+    yield ""
+    yield "**How it was made**"
+    yield ""
+    yield (
+        f"- SFT: every weight, {sft['rows']:,} accepted variants of {sft['questions']} questions, {sft['tokens']:,} "
+        f"tokens once, {sft['steps']} steps, validation loss {sft['best_validation_loss']:.3f}, {_minutes(sft)}."
+    )
+    settings = grpo["settings"]
+    yield (
+        f"- GRPO: {grpo['steps']} steps of {settings['gradient_accumulation_steps']} group of "
+        f"{settings['num_generations']} replies, learning rate {settings['learning_rate']:g}, KL 0.02, types "
+        f"{', '.join(grpo['types'])}, {grpo['prompts']} prompts to draw from, {_minutes(grpo)}. "
+        f"{grpo['stop_reason'].capitalize() if grpo['stop_reason'] else 'No stop rule was met'}; probe "
+        f"{grpo['probe_before']:.2f} before, {grpo['probe_after']:.2f} after (nats a token)."
+    )
+    for name, words in (("reward", "Reward verifier"), ("judge", "Judge")):
+        row = verifiers[name]
+        valid = row["targets"]["valid"]
+        yield (
+            f"- {words}: feature verifier, {row['labels']} mechanically labelled variants of {row['questions']} other "
+            f"questions; out of fold on validity balanced accuracy {valid['balanced_accuracy']:.2f}, "
+            f"PR-AUC of what fails {valid['fail_pr_auc']:.2f}, calibration error {valid['ece']:.3f}."
+        )
+    yield "- Trials: " + ", ".join(f"{TITLES[name]} {_minutes(found(folder, f'trial_{name}'))}" for name in GENERATORS)
+    yield ""
+
+
+def _rates(generators: Mapping[str, Any], name: str, form: str) -> Iterator[str]:
+    yield "| type | " + " | ".join(TITLES[generator] for generator in GENERATORS) + " |"
+    yield "| --- |" + " --- |" * len(GENERATORS)
+    for key in _SLICES:
+        cells = []
+        for generator in GENERATORS:
+            row = generators[generator][key]
+            interval = row["intervals"][name]
+            value = form.format(row[name]) if row[name] is not None else "-"
+            bounds = f" ({form.format(interval['low'])} to {form.format(interval['high'])})" if interval else ""
+            cells.append(value + bounds)
+        yield f"| {key} | " + " | ".join(cells) + " |"
+
+
+def _verdicts(told: Mapping[str, Any]) -> Iterator[str]:
+    """The issue's two expectations, and whether this run bears them out."""
+    base, sft = (told["generators"][name]["all"]["contract_pass_rate"] for name in ("base", "sft"))
+    times = f"{sft / base:.1f} times" if base else "from none to some"
+    holds = sft > 0 and sft >= 5 * base
+    yield (
+        f"- Expected: SFT lifts the contract pass rate at least five-fold. {'It does' if holds else 'It does not'}: "
+        f"{base:.0%} to {sft:.0%}, {times}."
+    )
+    change = told["differences"]["grpo over sft"]["all"]["accepted_per_1000_tokens"]
+    beyond = change is not None and change["low"] > 0
+    yield (
+        f"- Expected: GRPO lifts accepted variants per 1,000 tokens beyond the interval. "
+        f"{'It does' if beyond else 'It does not'}: {_interval(change, '{:+.2f}')}."
+    )
+
+
+def _variety(generators: Mapping[str, Any]) -> Iterator[str]:
+    names = ("distinct_1", "distinct_2", "distinct_3", "opening_entropy")
+    players = ("chance", "always_first", "longest_option", "most_overlap")
+    yield "| | variants | " + " | ".join(name.replace("_", " ") for name in (*names, *players)) + " |"
+    yield "| --- |" + " --- |" * (1 + len(names) + len(players))
+    for generator in GENERATORS:
+        row = generators[generator]["all"]
+        cheats = row["shortcuts"] or {}
+        values = [*(row[name] for name in names), *(cheats.get(name) for name in players)]
+        cells = ["-" if value is None else f"{value:.2f}" for value in values]
+        yield f"| {TITLES[generator]} | {row['contract_passed']} | " + " | ".join(cells) + " |"
+
+
+def _most_failed(slices: Mapping[str, Any]) -> str:
+    row = slices["all"]
+    checks = sorted(row["failed_checks"].items(), key=lambda item: (-item[1], item[0]))[:5]
+    unparsed = row["requested"] - row["parsed"]
+    told = [f"`{check}` {count}" for check, count in checks] or ["nothing"]
+    return f"{', '.join(told)}; {unparsed} of {row['requested']} replies did not parse"
+
+
+def _interval(interval: Mapping[str, float] | None, form: str) -> str:
+    if interval is None:
+        return "-"
+    mean, low, high = (form.format(interval[name]) for name in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})"
+
+
+def _minutes(outcome: Mapping[str, Any]) -> str:
+    return f"{outcome['wall_s'] / 60:.0f} minutes"
+
+
+def _plot(generators: Mapping[str, Any]) -> str:
+    panels = [
+        Panel(title, _SLICES, [_bars(generators, key, name) for key in _SLICES])
+        for name, title in (
+            ("contract_pass_rate", "contract pass rate"),
+            ("accepted_per_1000_tokens", "accepted variants per 1,000 generated tokens"),
+        )
+    ]
+    return svg(panels, [TITLES[name] for name in GENERATORS])
+
+
+def _bars(generators: Mapping[str, Any], key: str, name: str) -> Sequence[Bar]:
+    bars = []
+    for generator in GENERATORS:
+        row = generators[generator][key]
+        interval = row["intervals"][name] or {}
+        bars.append(Bar(row[name], interval.get("low"), interval.get("high")))
+    return bars
