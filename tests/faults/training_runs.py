@@ -87,7 +87,7 @@ def steps_done(folder: RunFolder) -> int:
     return max(done, default=0)
 
 
-def until(claim: Callable[[], bool], what: str, timeout_s: float = 180.0) -> None:
+def until(claim: Callable[[], bool], what: str, timeout_s: float = 600.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not claim():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
