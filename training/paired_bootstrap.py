@@ -17,7 +17,8 @@ DRAWS: Final = 2000
 _COVERAGE: Final = 0.95
 _DRAWS_AT_ONCE: Final = 250
 """5,000 gate rows then take 10 MB a measure."""
-_FEWEST_USABLE_DRAWS: Final = 0.5
+_FEWEST_USABLE_DRAWS: Final = 0.9
+"""An answer that only two groups give is missing from 13 % of the draws, and no interval of it means anything."""
 _ECE_BINS: Final = 10
 
 Truths = NDArray[np.bool_]
@@ -41,7 +42,7 @@ class Interval:
 def difference_interval(
     champion: Measure, challenger: Measure, groups: Sequence[str], *, seed: int, draws: int = DRAWS
 ) -> Interval | None:
-    """None where the figure is undefined on the rows, or on more than half of the draws.
+    """None where the figure is undefined on the rows, or on more than a tenth of the draws.
 
     Args:
         groups: one a row; a draw holds all rows of a group or none, some groups several times.

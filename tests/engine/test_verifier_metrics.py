@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from engine.verifier_metrics import as_json, expected_calibration_error, target_quality
+from engine.verifier_metrics import Confusion, as_json, confusion, expected_calibration_error, target_quality
 
 
 def test_perfect_ranking_and_calibration_are_told() -> None:
@@ -35,3 +35,27 @@ def test_overconfidence_is_the_distance_of_probability_and_frequency() -> None:
 
     assert expected_calibration_error(truths, np.full(20, 0.95)) == pytest.approx(0.45)
     assert expected_calibration_error(truths, np.full(20, 1.0)) == pytest.approx(0.5)
+
+
+def test_a_confusion_counts_what_was_said_against_what_holds() -> None:
+    truths = np.array([True, True, True, False, False, False])
+    labels = np.array([True, True, False, True, False, False])
+
+    found = confusion(truths, labels)
+
+    assert found == Confusion(true_yes=2, false_yes=1, true_no=2, false_no=1)
+    assert found.kappa == pytest.approx(1 / 3)
+
+
+def test_agreement_beyond_chance_is_undefined_where_all_say_the_same() -> None:
+    assert Confusion(5, 0, 0, 0).kappa is None
+    assert Confusion(0, 0, 0, 0).kappa is None
+    assert Confusion(8, 2, 0, 0).kappa == 0.0
+
+
+def test_labels_of_their_own_make_the_balanced_accuracy() -> None:
+    truths = np.array([True, True, False, False])
+    probabilities = np.array([0.4, 0.3, 0.2, 0.1])
+
+    assert target_quality("valid", truths, probabilities).balanced_accuracy == 0.5
+    assert target_quality("valid", truths, probabilities, probabilities > 0.25).balanced_accuracy == 1.0
