@@ -48,7 +48,7 @@ DEFAULTS: Final[Mapping[str, object]] = {"num_train_epochs": 3.0}
 
 @dataclass(frozen=True, slots=True)
 class LanguagePlan:
-    """What is trained and how; `base_name` is how the run's settings name the base."""
+    """What is trained and how; `base_name` stands in the model's own files."""
 
     base: Path
     base_name: str

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from data.dimensions import DIMENSIONS
 from data.records import Part
 from engine.calibration import Calibration
-from engine.embedded import EMBEDDED_GENERATOR, model_folder
+from engine.embedded import EMBEDDED_GENERATOR, is_hub_id, model_folder
 from engine.jobs.folder import RunFolder, write_json
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
@@ -148,7 +148,7 @@ def _language(
     base = settings.base_model
     plan = LanguagePlan(
         base=model_folder(None if base is None else folder.model(base)),
-        base_name=base or EMBEDDED_GENERATOR.title,
+        base_name=_base_name(base),
         method=settings.method,
         compare_methods=settings.compare_methods,
         lora_rank=settings.lora_rank,
@@ -157,3 +157,10 @@ def _language(
         seed=seed,
     )
     return train_language_verifier(parts, plan, work=work, report=report)
+
+
+def _base_name(base: str | None) -> str:
+    """What the model's own files call its base: no folder of this machine, which would change the model's id."""
+    if base is None:
+        return EMBEDDED_GENERATOR.title
+    return base if is_hub_id(base) else Path(base).name

@@ -82,7 +82,7 @@ def compared(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
-def test_the_verifier_that_it_leaves_is_the_one_that_it_reports(compared: RunFolder) -> None:
+def test_the_verifier_that_it_leaves_is_the_one_that_it_reports(compared: RunFolder, tiny_model_folder: Path) -> None:
     counts = result_of(compared).counts
 
     verifier = open_verifier(compared.outputs / "model", encoder=None)
@@ -91,7 +91,7 @@ def test_the_verifier_that_it_leaves_is_the_one_that_it_reports(compared: RunFol
     assert verifier.method == "era_packed"
     assert json.loads((compared.outputs / "report.json").read_text()) == counts
     named = json.loads((compared.outputs / "model" / METHOD_FILE).read_text())
-    assert named["method"] == "era_packed"
+    assert named == {"method": "era_packed", "base": tiny_model_folder.name}
 
 
 def test_the_figures_are_of_questions_that_it_has_not_seen(compared: RunFolder) -> None:
