@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m engine.jobs RUN_DIR\n")
         return 2
     try:
-        result = run_job(RunFolder(Path(arguments[0])))
+        result = run_job(RunFolder(Path(arguments[0]).absolute()))
     except OSError:
         logger.exception("the result cannot be written")
         return NO_RESULT_STATUS
