@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from data.ids import row_seed
 from data.records import Question
 from engine.backends.protocol import Sampling
-from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder
+from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder, is_hub_id
 from engine.generate import generation_requests
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
@@ -49,6 +49,14 @@ class RefreshPlan:
     def reward_verifier(self) -> Path:
         return self.folder.model(self.settings.reward_verifier)
 
+    @property
+    def base_name(self) -> str:
+        """What the model's own files call its base: no folder of this machine, which would change the model's id."""
+        named = self.settings.base_model
+        if named is None:
+            return EMBEDDED_GENERATOR.title
+        return named if is_hub_id(named) else Path(named).name
+
 
 def refuse_unfit_configs(plan: RefreshPlan) -> None:
     """Raises JobError for options that TRL does not know or take, of a later stage too: before hours of training."""
@@ -79,7 +87,7 @@ def imitate(plan: RefreshPlan, goal: Path) -> dict[str, Any]:
         report=plan.report,
         stage="imitation",
     )
-    write_mark(goal, base=plan.settings.base_model or EMBEDDED_GENERATOR.title)
+    write_mark(goal, base=plan.base_name)
     return {**asdict(tuned), "rows": len(rows), "validation_rows": len(validation)}
 
 
@@ -102,7 +110,7 @@ def practise(plan: RefreshPlan, start: Path, goal: Path) -> dict[str, Any]:
         samples=plan.folder.outputs / "samples.jsonl",
         report=plan.report,
     )
-    write_mark(goal, base=plan.settings.base_model or EMBEDDED_GENERATOR.title)
+    write_mark(goal, base=plan.base_name)
     return {**asdict(tuned), "prompts": len(prompts), "reward_verifier": verifier.version}
 
 
