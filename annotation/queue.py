@@ -44,14 +44,15 @@ def is_drawn_blind(variant_id: VariantId, *, share: float, seed: int) -> bool:
 
 
 def priority_and_reason(candidate: QueueCandidate) -> tuple[float, str]:
-    """Priority 0..1, highest where the verifier is nearest to 0.5 on any dimension; and that in words."""
+    """Priority 0..1, highest where the verifier is nearest to 0.5 on any dimension; and that in words.
+
+    Where it judged validity at once and no dimension, that counts. A product of three says nothing beside its factors.
+    """
     if candidate.has_unparsed:
         return 1.0, "verifier gave no clear verdict"
-    known = [
-        (abs(probability - 0.5), key, probability)
-        for key, probability in (("TC", candidate.tc), ("LC", candidate.lc), ("AU", candidate.au))
-        if probability is not None
-    ]
+    dimensions = [("TC", candidate.tc), ("LC", candidate.lc), ("AU", candidate.au)]
+    asked = dimensions if any(given is not None for _, given in dimensions) else [("validity", candidate.valid)]
+    known = [(abs(given - 0.5), key, given) for key, given in asked if given is not None]
     if not known:
         return 0.0, "not verified yet"
     distance, key, probability = min(known)

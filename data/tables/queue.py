@@ -34,14 +34,16 @@ class QueueItem:
 class QueueCandidate:
     """A contract-passing variant with its latest probabilities.
 
-    `has_unparsed`: the latest verdict on some dimension did not parse. A missing dimension is None. `is_in_gate`: its
-    question is kept for judging verifiers. `is_queued_blind`: how it stands in the queue; None where it does not.
+    `has_unparsed`: a latest verdict did not parse. What the latest verifier does not answer is None: one that judges
+    validity at once leaves the dimensions out. `is_in_gate`: its question is kept for judging verifiers.
+    `is_queued_blind`: how it stands in the queue; None where it does not.
     """
 
     variant_id: VariantId
     tc: float | None
     lc: float | None
     au: float | None
+    valid: float | None
     has_unparsed: bool
     is_in_gate: bool
     is_queued_blind: bool | None
@@ -100,10 +102,11 @@ class QueueTable:
                         max(probability) FILTER (target = 'TC') AS tc,
                         max(probability) FILTER (target = 'LC') AS lc,
                         max(probability) FILTER (target = 'AU') AS au,
+                        max(probability) FILTER (target = 'valid') AS valid,
                         bool_or(probability IS NULL) AS has_unparsed
-                    FROM verdict_latest WHERE target IN ('TC', 'LC', 'AU') GROUP BY variant_id
+                    FROM verdict_latest GROUP BY variant_id
                 )
-                SELECT v.variant_id, s.tc, s.lc, s.au, coalesce(s.has_unparsed, false),
+                SELECT v.variant_id, s.tc, s.lc, s.au, s.valid, coalesce(s.has_unparsed, false),
                     coalesce(p.part = 'gate', false), i.is_blind
                 FROM variant v JOIN contract_outcome c USING (variant_id) LEFT JOIN scored s USING (variant_id)
                 LEFT JOIN question q ON q.question_id = v.question_id

@@ -84,6 +84,15 @@ def test_the_item_nearest_to_an_even_call_comes_first_and_says_why(connection: C
     assert queue_of(connection) == [unsure, sure]
 
 
+def test_a_verifier_of_validity_alone_orders_the_queue_too(connection: Connection) -> None:
+    sure, unsure = add_variant(connection, "v_sure", valid=0.95), add_variant(connection, "v_unsure", valid=0.4)
+    unparsed = add_variant(connection, "v_unparsed", valid=None)
+
+    enqueue(connection, variant_ids=[sure, unsure, unparsed], blind_share=0.0, seed=1, now=NOW)
+
+    assert queue_of(connection) == [unparsed, unsure, sure]
+
+
 def test_a_reply_that_did_not_parse_comes_before_all(connection: Connection) -> None:
     even = add_variant(connection, "v_even", TC=0.5001)
     unparsed = add_variant(connection, "v_unparsed", TC=None)
@@ -265,13 +274,14 @@ def test_the_counts_tell_the_teams_progress_and_mine(connection: Connection) -> 
 @pytest.mark.parametrize(
     ("probabilities", "reason"),
     [
-        ((None, None, None), "not verified yet"),
-        ((0.99, 0.95, 0.97), "verifier sure; nearest call LC (0.95)"),
-        ((0.30, 0.95, None), "TC uncertain (0.30)"),
+        ((None, None, None, None), "not verified yet"),
+        ((0.99, 0.95, 0.97, 0.50), "verifier sure; nearest call LC (0.95)"),
+        ((0.30, 0.95, None, None), "TC uncertain (0.30)"),
+        ((None, None, None, 0.45), "validity uncertain (0.45)"),
     ],
 )
 def test_every_place_in_the_queue_has_a_reason_in_words(
-    probabilities: tuple[float | None, float | None, float | None], reason: str
+    probabilities: tuple[float | None, float | None, float | None, float | None], reason: str
 ) -> None:
     candidate = QueueCandidate(
         VariantId("v"), *probabilities, has_unparsed=False, is_in_gate=False, is_queued_blind=None
