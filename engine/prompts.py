@@ -91,13 +91,14 @@ def tuned_messages(question: Question, variant_type: VariantType, *, as_control:
     """What a tuned model is told, in training and at inference alike: the type's name and the question, no more.
 
     About half of the tokens of `generation_messages` without its example. The right option stands first and apart:
-    small models do not find an option by its position.
+    small models do not find an option by its position. The type stands last, next to the reply: before the item a
+    model of 135 million parameters passed it over.
     """
     controls = as_control and variant_type.key == "critical"
     name = f"{variant_type.name}, control" if controls else variant_type.name
     return [
         {"role": "system", "content": TUNED_SYSTEM},
-        {"role": "user", "content": f"{name}\n{_told_apart(question)}"},
+        {"role": "user", "content": f"{_told_apart(question)}\n{name}"},
     ]
 
 

@@ -128,7 +128,7 @@ def test_a_tuned_model_is_told_less_than_half_and_each_type_something_else(key):
 def test_a_tuned_model_is_told_the_right_option_first_and_apart(sample_questions):
     for question in sample_questions:
         [_, asked] = tuned_messages(question, VARIANT_TYPES["negation"])
-        item = json.loads(asked["content"].split("\n")[2])
+        item = json.loads(asked["content"].split("\n")[1])
 
         assert item["right"] == question.options[question.answer_index]
         assert sorted([item["right"], *item["wrong"]]) == sorted(question.options)
