@@ -1,5 +1,6 @@
 """Training and Models as pages: what a run would use, starting one once, what the gate said, signing, going back."""
 
+import re
 import sys
 from dataclasses import replace
 
@@ -154,6 +155,17 @@ def test_the_first_model_that_is_shown_is_the_one_to_decide_on(desk: Desk) -> No
     assert f"Verifier {challenger}" in [element.value for element in drawn.subheader]
 
 
+def test_a_model_tells_what_its_training_measured_and_where_it_comes_from(desk: Desk) -> None:
+    model_id = put_model(desk, "old", alias="champion")
+
+    html = shown(page("models", desk, LEA, model=model_id))
+
+    assert "Measured on questions that the verifier had not seen." in html
+    assert re.search(r"Answer uniqueness</td><td[^>]*>91</td><td[^>]*>0.62</td>", html)
+    for words in ("seed", "splits, train", "weights.bin", "champion when it was trained"):
+        assert words in html
+
+
 def test_a_gate_that_failed_shows_reasons_figures_and_people_among_themselves(desk: Desk) -> None:
     champion, challenger = champion_and_challenger(desk)
     report = gate_report("fails", reasons=["Type consistency is worse by 0.052"])
@@ -276,7 +288,8 @@ def test_a_generator_shows_both_sides_of_its_comparison_with_intervals(desk: Des
 
     html = shown(drawn)
     assert "5% → 40%" in html
-    assert "+0.350 (+0.220 to +0.480)" in html
+    assert "+35 (+22 to +48)" in html  # percentage points
+    assert "+0.35 (+0.22 to +0.48)" in html  # accepted a 1,000 tokens
     assert "Accepted: by verifier feature-judge-1, which was not the reward." in html
     assert html.count("causal inference") == 1 + 2 + 2  # the table of rates, then both sides in each of the others
     assert not drawn.checkbox  # a comparison is all that a generator's promotion asks for

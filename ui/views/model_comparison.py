@@ -60,7 +60,7 @@ def comparison(report: Mapping[str, object]) -> None:
             "",
             "contract holds, before",
             "after",
-            "difference, 95 %",
+            "points, 95 %",
             "accepted a 1,000 tokens, before",
             "after",
             "difference, 95 %",
@@ -93,18 +93,25 @@ def _row(key: str, name: str, report: Mapping[str, object]) -> Sequence[object]:
     return [
         name,
         *(percent(it.get("contract_pass_rate")) for it in (before, after)),
-        _difference(mapping(difference.get("contract_pass_rate"))),
+        _in_points(mapping(difference.get("contract_pass_rate"))),
         *(_each(it) for it in (before, after)),
         _difference(mapping(difference.get("accepted_per_1000_tokens"))),
     ]
 
 
 def _each(side: Mapping[str, object]) -> str:
-    return number(side.get("accepted_per_1000_tokens"))
+    return number(side.get("accepted_per_1000_tokens"), digits=2)
 
 
-def _difference(found: Mapping[str, object]) -> str:
-    return f"{signed(found.get('mean'))} ({interval(found)})" if found else "undefined"
+def _difference(found: Mapping[str, object], *, digits: int = 2) -> str:
+    if not found:
+        return "undefined"
+    return f"{signed(found.get('mean'), digits=digits)} ({interval(found, digits=digits)})"
+
+
+def _in_points(found: Mapping[str, object]) -> str:
+    """A difference of shares, in percentage points."""
+    return _difference({name: 100 * value for name, value in found.items() if isinstance(value, float)}, digits=0)
 
 
 def _variety(side: Mapping[str, object]) -> list[str]:

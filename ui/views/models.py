@@ -11,6 +11,8 @@ from ui.usecases.models import ModelDetail, ModelInfo
 from ui.views.model_comparison import comparison
 from ui.views.model_gate import flips, gate
 from ui.views.model_signing import compare, promote, roll_back, sign_offs, what_was_done
+from ui.views.report_values import mapping
+from ui.views.verifier_figures import verifier_figures
 from ui.widgets.go import go_to
 from ui.widgets.page import day_and_time, empty, head, notice, table, told
 from ui.widgets.row_list import Row, row_list
@@ -21,6 +23,8 @@ _ALIASES: Final[Mapping[str, str]] = {
     "challenger": "◇ challenger",
     "previous": "previous",
 }
+# Parts of an origin that stand above, or that no person reads.
+_DRAWN: Final = frozenset({"targets", "types", "comparison", "methods", "calibration", "held_out", "run_id", "parent"})
 
 
 def render(desk: Desk, actor: Actor) -> None:
@@ -122,6 +126,9 @@ def _detail(desk: Desk, actor: Actor, model_id: str, registered: Sequence[ModelI
     if found.gate is not None and found.gate_run_id is not None:
         flips(gates.flipped(desk, actor, run_id=found.gate_run_id, limit=gates.MAX_FLIPS))
     sign_offs(found.sign_offs)
+    if info.role == "verifier" and (counts := mapping(found.origin.get("counts"))):
+        st.subheader("What its training measured", anchor=False)
+        verifier_figures(counts)
     _lineage(found)
 
 
@@ -139,7 +146,7 @@ def _lineage(found: ModelDetail) -> None:
         rows: list[list[object]] = [
             ["version", info.version],
             ["kind", info.kind],
-            ["trained from", info.parent or "no registered model"],
+            ["champion when it was trained", info.parent or "none"],
             ["folder", info.folder],
         ]
         rows += [[name, text] for name, text in _flat(found.origin) if text]
@@ -150,6 +157,8 @@ def _lineage(found: ModelDetail) -> None:
 def _flat(origin: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for name, value in sorted(origin.items()):
+        if name in _DRAWN:
+            continue
         words = f"{prefix}{name}".replace("_", " ")
         if isinstance(value, Mapping):
             rows += _flat(value, words + ", ")

@@ -16,18 +16,18 @@ def count(found: Mapping[str, object], name: str) -> int:
     return int(str(found.get(name) or 0))
 
 
-def number(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) else "undefined"
+def number(value: object, *, digits: int = 3) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, int | float) else "undefined"
 
 
-def signed(value: object) -> str:
-    return f"{value:+.3f}" if isinstance(value, int | float) else ""
+def signed(value: object, *, digits: int = 3) -> str:
+    return f"{value:+.{digits}f}" if isinstance(value, int | float) else ""
 
 
-def interval(difference: Mapping[str, object]) -> str:
+def interval(difference: Mapping[str, object], *, digits: int = 3) -> str:
     """`low` to `high`, empty where there is none."""
     low, high = difference.get("low"), difference.get("high")
-    return "" if low is None or high is None else f"{signed(low)} to {signed(high)}"
+    return "" if low is None or high is None else f"{signed(low, digits=digits)} to {signed(high, digits=digits)}"
 
 
 def percent(value: object) -> str:

@@ -7,13 +7,13 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-from data.dimensions import DIMENSIONS
 from data.errors import SagedeskError
 from data.records import Run
 from engine.variant_types.table import VARIANT_TYPES
 from ui.usecases.context import Actor, Desk
 from ui.usecases.imports import refusals
 from ui.views.model_gate import outcome
+from ui.views.verifier_figures import verifier_figures
 from ui.widgets.page import bars, figures, notice, table
 
 # Those counts of a run that a person asks for first, where the run has them.
@@ -32,20 +32,6 @@ _HEADLINES: Final = (
 # What should have followed the run and did not, in words.
 _NOT_DONE: Final = ("not_verified", "not_compared")
 _STAGES: Final = ("requested", "made", "passed")
-# What stands in a row of a verification's or a training's targets, in this order, and how it is called.
-_TARGET_COLUMNS: Final[Mapping[str, str]] = {
-    "yes": "yes",
-    "no": "no",
-    "unparsed": "unparsed",
-    "n": "labels",
-    "base_rate": "share of yes",
-    "balanced_accuracy": "balanced accuracy",
-    "majority_balanced_accuracy": "of always yes",
-    "fail_pr_auc": "PR AUC of no",
-    "majority_fail_pr_auc": "of chance",
-    "roc_auc": "ROC AUC",
-    "ece": "calibration error",
-}
 _LOSSES: Final[Mapping[str, str]] = {
     "unsupported": "the backend makes no such variant of such a question",
     "failed": "no answer came",
@@ -53,7 +39,7 @@ _LOSSES: Final[Mapping[str, str]] = {
     "duplicates": "the variant was there already",
 }
 # Parts of a result that have a chart, a table or a page of their own.
-_DRAWN: Final = ("types", "targets", "gate", "comparison")
+_DRAWN: Final = ("types", "targets", "gate", "comparison", "methods", "calibration", "held_out")
 
 
 def result(desk: Desk, actor: Actor, run: Run) -> None:
@@ -73,9 +59,7 @@ def result(desk: Desk, actor: Actor, run: Run) -> None:
     types = run.result.get("types")
     if run.kind == "generate" and isinstance(types, Mapping) and types:
         _yields(types)
-    targets = run.result.get("targets")
-    if isinstance(targets, Mapping) and targets:
-        _targets(targets)
+    verifier_figures(run.result)
     if run.kind == "gate-verifier" and isinstance(report := run.result.get("gate"), Mapping):
         outcome(report)
     if run.kind == "import" and run.state == "done":
@@ -119,19 +103,6 @@ def _yields(types: Mapping[str, object]) -> None:
             failed,
             caption="A variant passes when its required checks hold; those that are advice are counted here too.",
         )
-
-
-def _targets(targets: Mapping[str, object]) -> None:
-    """What a verification said, or a training measured, a row a dimension."""
-    rows = {name: counts for name, counts in targets.items() if isinstance(counts, Mapping)}
-    columns = [key for key in _TARGET_COLUMNS if any(key in counts for counts in rows.values())]
-    names: dict[str, str] = {dimension.key: dimension.name for dimension in DIMENSIONS}
-    names["valid"] = "all three"
-    table(
-        ["", *(_TARGET_COLUMNS[key] for key in columns)],
-        [[name, *(rows[key].get(column) for column in columns)] for key, name in names.items() if key in rows],
-        caption="Measured on questions that the verifier had not seen." if "balanced_accuracy" in columns else "",
-    )
 
 
 def _refused(desk: Desk, actor: Actor, run: Run) -> None:

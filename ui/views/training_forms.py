@@ -58,7 +58,9 @@ def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, why_no
         if kind == "language":
             left, right = st.columns(2, gap="large")
             base_model = left.text_input(
-                "Base model", placeholder="the embedded model", help="A hub id or a folder on the desk's machine."
+                "Base model",
+                placeholder=desk.settings.model or "the embedded model",
+                help="A hub id or a folder on the desk's machine.",
             )
             method = right.radio("How it is asked", LANGUAGE_TRAININGS, format_func=_METHODS.__getitem__)
             rank = _lora_rank(left)
@@ -116,9 +118,8 @@ def generator_form(desk: Desk, actor: Callable[[], Actor], *, why_not: str) -> N
             st.html("<b>Where it begins</b>")
             base_model = st.text_input(
                 "Base model",
-                placeholder="the embedded model",
-                help="A hub id or a folder on the desk's machine; the generator in use where it is left empty and "
-                "one is registered.",
+                placeholder="the generator in use",
+                help="A hub id or a folder on the desk's machine.",
             )
             seed = st.number_input("Seed", 0, 2**31 - 1, 0)
         with middle:
