@@ -31,14 +31,28 @@ def saying(folder: Path, probability: float) -> FeatureVerifier:
     return made
 
 
-def registered_verifier(desk: Desk, folder: Path, probability: float) -> RegisteredModel:
+def registered_verifier(
+    desk: Desk, folder: Path, probability: float, *, settings: Mapping[str, object] | None = None
+) -> RegisteredModel:
     """Neither champion nor challenger yet."""
     made = saying(folder, probability)
-    return register(desk.settings.models, folder, role="verifier", kind="feature", version=made.version, origin={})
+    return register(
+        desk.settings.models,
+        folder,
+        role="verifier",
+        kind="feature",
+        version=made.version,
+        origin={"settings": settings},
+    )
 
 
 def registered_generator(
-    desk: Desk, folder: Path, text: str, *, comparison: Mapping[str, object] | None = None
+    desk: Desk,
+    folder: Path,
+    text: str,
+    *,
+    comparison: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> RegisteredModel:
     """Its files are no model; nothing here loads them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +64,7 @@ def registered_generator(
         role="generator",
         kind="causal_lm",
         version=text,
-        origin={"run_id": "r_refresh", "counts": counts},
+        origin={"run_id": "r_refresh", "counts": counts, "settings": settings},
     )
 
 

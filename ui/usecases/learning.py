@@ -13,7 +13,10 @@ from data.errors import ConflictError, InputError
 from data.records import VARIANT_TYPE_KEYS, ModelRole, Run, VariantTypeKey
 from data.tables.runs import RunTable
 from engine.embedded import EMBEDDED_ENCODER, embedded_folder, is_hub_id
-from training.registry import aliases, verified
+from engine.jobs.settings import parsed_settings
+from training.jobs.train_verifier import TrainVerifierSettings
+from training.refresh_settings import RefreshGeneratorSettings
+from training.registry import aliased, aliases, verified
 from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 from ui.usecases.models import champion_verifier, generator_in_use
@@ -181,6 +184,49 @@ def refresh_generator(
         "generator",
         "generator.refresh",
         Submission("refresh-generator", settings, inputs, seed, _parent(desk, "generator"), elsewhere=elsewhere),
+    )
+
+
+def train_as_before(desk: Desk, actor: Actor, *, role: ModelRole) -> Run:
+    """With the settings of the champion's own training; with the usual ones where it is not known how it was trained.
+
+    Raises:
+        JobError: those settings do not fit any more.
+        PermissionDeniedError, InputError, ConflictError, ModelError: as a start with these settings.
+    """
+    champion = aliased(desk.settings.models, role, "champion")
+    told = None if champion is None else champion.origin.get("settings")
+    settings = told if isinstance(told, Mapping) else None
+    if role == "verifier":
+        if settings is None:
+            return retrain_verifier(desk, actor)
+        verifier = parsed_settings("train-verifier", TrainVerifierSettings, settings)
+        return retrain_verifier(
+            desk,
+            actor,
+            kind=verifier.verifier,
+            method=verifier.method,
+            base_model=verifier.base_model,
+            lora_rank=verifier.lora_rank,
+            target_precision=verifier.target_precision,
+            sft=verifier.sft,
+        )
+    if settings is None:
+        return refresh_generator(desk, actor)
+    generator = parsed_settings("refresh-generator", RefreshGeneratorSettings, settings)
+    return refresh_generator(
+        desk,
+        actor,
+        types=generator.types,
+        lora_rank=generator.sft.lora_rank,
+        sft=generator.sft.model_extra,
+        grpo_steps=generator.grpo.steps,
+        group_size=generator.grpo.group_size,
+        grpo=generator.grpo.overrides,
+        vllm=generator.grpo.vllm.mode,
+        vllm_url=generator.grpo.vllm.url,
+        comparison_questions=generator.comparison.questions,
+        skip_sft=generator.sft.skip,
     )
 
 

@@ -8,7 +8,7 @@ import logging
 import threading
 from typing import Final, NamedTuple
 
-from data.errors import ConflictError, InputError, ModelError, NotFoundError
+from data.errors import ConflictError, InputError, JobError, ModelError, NotFoundError, SagedeskError
 from data.records import MODEL_ROLES, ModelRole, Run, RunId, SignOff, SignOffAction
 from data.store import Connection
 from data.tables.audit import AuditTable
@@ -57,6 +57,7 @@ def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite
         InputError: no note.
         ConflictError: it is champion already, or its comparison with the champion does not carry it.
         ModelError: its files are not what was registered; the champion stays.
+        JobError: it is champion, but the run that judges the queue cannot start.
     """
     require_lead(desk, actor, "model.promote", model_id)
     words = _note(note)
@@ -82,7 +83,7 @@ def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite
         )
         promote(desk.settings.models, model.role, model_id)
     if model.role == "verifier":
-        judge_queue(desk, actor)
+        _judge_queue_after(desk, actor)
     with desk.store.read() as connection:
         return model_info(desk, connection, model)
 
@@ -98,6 +99,7 @@ def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> M
         InputError: no note, or no such role.
         ConflictError: there is nothing to go back to.
         ModelError: the files of the one before are not what was registered; the champion stays.
+        JobError: it is done, but the run that judges the queue cannot start.
     """
     require_lead(desk, actor, "model.rollback", role)
     if role not in MODEL_ROLES:
@@ -120,7 +122,7 @@ def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> M
         )
         model = roll_back(models, role)
     if role == "verifier":
-        judge_queue(desk, actor)
+        _judge_queue_after(desk, actor)
     if model is None:
         return None
     with desk.store.read() as connection:
@@ -144,6 +146,16 @@ def judge_queue(desk: Desk, actor: Actor) -> Run | None:
     run = desk.supervisor.submit(wanted, submitted_by=actor.name)
     audit(desk, actor, "verification.start", run.run_id, verifier="champion", variants=len(waiting))
     return run
+
+
+def _judge_queue_after(desk: Desk, actor: Actor) -> None:
+    try:
+        judge_queue(desk, actor)
+    except SagedeskError as exc:
+        raise JobError(
+            f"the champion has changed, but it has not judged what waits for review: {exc}; mend that, then "
+            f"`sagedesk variant verify`"
+        ) from exc
 
 
 def settle_sign_offs(desk: Desk) -> None:

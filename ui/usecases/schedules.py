@@ -14,7 +14,7 @@ from data.tables.decisions import DecisionTable
 from data.tables.runs import RunTable
 from data.tables.schedules import ScheduleTable
 from ui.usecases.context import Actor, Desk, audit, require_lead
-from ui.usecases.learning import refresh_generator, retrain_verifier
+from ui.usecases.learning import train_as_before
 from ui.usecases.training_data import TRAINING_KINDS
 
 SCHEDULE: Final = Actor("schedule", "lead")
@@ -129,12 +129,12 @@ def due_reason(schedule: Schedule, last_run_at: datetime | None, decisions_since
 
 
 def start_due(desk: Desk, one: Due) -> Run:
-    """As the schedule, with the usual settings.
+    """As the schedule, in the way in which the champion was trained.
 
     Raises:
-        InputError, ConflictError, NotFoundError, ModelError: as a person's start would be refused.
+        InputError, ConflictError, JobError, ModelError: as a person's start would be refused.
     """
-    return retrain_verifier(desk, SCHEDULE) if one.role == "verifier" else refresh_generator(desk, SCHEDULE)
+    return train_as_before(desk, SCHEDULE, role=one.role)
 
 
 def _last_slot(weekday: int, hour: int, now: datetime) -> datetime:

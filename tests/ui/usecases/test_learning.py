@@ -14,7 +14,7 @@ from training.examples import sample_split
 from training.refresh_settings import RefreshGeneratorSettings
 from training.registry import promote
 from ui.usecases.context import Actor, Desk
-from ui.usecases.learning import refresh_generator, retrain_verifier
+from ui.usecases.learning import refresh_generator, retrain_verifier, train_as_before
 
 LEA = Actor("lea", "lead")
 
@@ -154,6 +154,37 @@ def test_a_refresh_starts_from_the_generator_in_use_and_is_rewarded_by_the_champ
     with pytest.raises(ConflictError, match=f"a generator is being trained already by run {run.run_id}"):
         refresh_generator(idle, LEA)
     retrain_verifier(idle, LEA)  # of another role
+
+
+@pytest.mark.usefixtures("stocked")
+def test_a_training_as_before_is_told_what_the_champions_own_was_told(idle: Desk, tmp_path: Path) -> None:
+    """But for what it starts from: that is the model in use."""
+    (tmp_path / "base").mkdir()
+    first = retrain_verifier(
+        idle, LEA, kind="language", method="ira", base_model=str(tmp_path / "base"), lora_rank=8, sft={"seed": 4}
+    )
+    idle.supervisor.cancel(first.run_id)
+    verifier = registered_verifier(idle, tmp_path / "a", 0.6, settings=told(first))
+    promote(idle.settings.models, "verifier", verifier.model_id)
+    refresh = refresh_generator(
+        idle, LEA, types=("causal",), sft={"learning_rate": 1e-4}, grpo={"beta": 0.1}, vllm="colocate", lora_rank=None
+    )
+    idle.supervisor.cancel(refresh.run_id)
+    generator = registered_generator(idle, tmp_path / "b", "tuned", comparison={}, settings=told(refresh))
+    promote(idle.settings.models, "generator", generator.model_id)
+
+    again = train_as_before(idle, LEA, role="verifier")
+    refreshed = train_as_before(idle, LEA, role="generator")
+
+    assert told(again) == told(first)
+    assert told(refreshed) == {**told(refresh), "base_model": str(generator.folder)}
+
+
+def test_a_first_training_by_schedule_has_the_usual_settings(idle: Desk, tmp_path: Path) -> None:
+    usual = retrain_verifier(idle, LEA)
+    idle.supervisor.cancel(usual.run_id)
+
+    assert told(train_as_before(idle, LEA, role="verifier")) == told(usual)
 
 
 @pytest.mark.usefixtures("stocked")

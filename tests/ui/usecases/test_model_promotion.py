@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from data.errors import ConflictError, InputError, ModelError, NotFoundError
+from data.errors import ConflictError, InputError, JobError, ModelError, NotFoundError
 from data.records import Answers, Decision, Run, RunId, VariantId
 from data.tables.audit import AuditTable
 from data.tables.decisions import DecisionTable
@@ -298,3 +298,42 @@ def judged(desk: Desk, ids: list[VariantId]) -> dict[VariantId, tuple[str, str]]
         latest = VerdictTable(connection).latest_for(ids)
         items = {one: QueueTable(connection).find(one) for one in ids}
     return {one: (latest[one][0].verifier_version, item.reason) for one, item in items.items() if item is not None}
+
+
+def test_a_disk_that_is_full_after_the_sign_off_is_told_and_the_next_start_does_the_rest(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(settings, with_label_studio=False)
+    first, second = registered_verifier(desk, tmp_path / "a", 0.6), registered_verifier(desk, tmp_path / "b", 0.9)
+    promote(settings.models, "verifier", first.model_id)
+
+    def no_room(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", no_room)
+        with pytest.raises(ModelError, match="No space left on device; free room"):
+            promote_model(desk, LEA, model_id=second.model_id, note="try", despite_gate=True)
+    refused = champion_of(desk)
+    close_desk(desk)
+    close_desk(open_desk(settings, with_label_studio=False))
+
+    assert refused == first.model_id
+    assert aliases(settings.models, "verifier") == {"champion": second.model_id, "previous": first.model_id}
+
+
+def test_a_queue_that_cannot_be_judged_is_told_and_the_promotion_stands(
+    desk: Desk,
+    pair: tuple[RegisteredModel, RegisteredModel],
+    queue_variants: Callable[..., list[VariantId]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue_variants(1)
+    desk.settings.runs.rmdir()
+    desk.settings.runs.write_text("no folder can be made here")
+
+    with pytest.raises(JobError, match=r"champion has changed, but .*cannot write its folder.*sagedesk variant verify"):
+        promote_model(desk, LEA, model_id=pair[1].model_id, note="try", despite_gate=True)
+
+    assert champion_of(desk) == pair[1].model_id
+    assert len(signed(desk)) == 1
