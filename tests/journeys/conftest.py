@@ -110,7 +110,7 @@ def desk_process(tmp_path: Path, label_studio: LabelStudio) -> Iterator[DeskProc
 def eventually() -> Callable[..., Any]:
     """Ask again until the answer is true; its value. Fails with `what` after `within_s`."""
 
-    def wait(question: Callable[[], Any], what: str, within_s: float = 90.0) -> Any:
+    def wait(question: Callable[[], Any], what: str, within_s: float = 300.0) -> Any:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             answer = question()
