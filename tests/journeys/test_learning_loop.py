@@ -86,11 +86,11 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     generator = refresh["result"]["model_id"]
     assert refresh["result"]["steps"] == 2
     page.goto(f"{desk.url}/runs?run={refresh['run_id']}")
-    expect(page.get_by_text("KL", exact=False).first).to_be_visible()
+    expect(page.get_by_text("Distance from the start", exact=False).first).to_be_visible()
 
     # Compare, promote, and take both back.
     page.goto(f"{desk.url}/models?model={generator}")
-    expect(page.get_by_text("accepted per 1,000", exact=False).first).to_be_visible()
+    expect(page.get_by_text("accepted a 1,000 tokens", exact=False).first).to_be_visible()
     page.get_by_label("Why (stays in the history)").first.fill("a trial")
     page.get_by_role("button", name="Promote to champion").click()
     expect(page.get_by_text(f"{generator} is the champion now", exact=False).first).to_be_visible()
