@@ -92,8 +92,8 @@ class Watch(transformers.TrainerCallback):
             control.should_training_stop = True
 
     def _score_probe(self, state: transformers.TrainerState, model: torch.nn.Module) -> None:
-        if self._probe is None:
-            return
+        if self._probe is None or self._report.is_cancelled:
+            return  # a cancelled run has seconds left, and its checkpoint is worth more
         score = probe_score(model, self._probe)
         self._report.metric("probe", score, state.global_step)
         state.log_history.append({"probe": score, "step": state.global_step})

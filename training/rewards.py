@@ -12,7 +12,7 @@ reply: both come in.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from math import prod
+from math import isfinite, prod
 from statistics import fmean
 from typing import Final
 
@@ -196,7 +196,9 @@ def _judged(
     settings: RewardSettings,
 ) -> Scored:
     probabilities = {
-        target: verdict.probability for target, verdict in verdicts.items() if verdict.probability is not None
+        target: verdict.probability
+        for target, verdict in verdicts.items()
+        if verdict.probability is not None and isfinite(verdict.probability)
     }
     product = _product(probabilities)
     if product is None:

@@ -175,6 +175,13 @@ def test_a_broken_rule_stops_it_with_its_reason_and_keeps_the_model(writer, tmp_
     assert tuned.stop_reason in (tmp_path / "events.jsonl").read_text()
 
 
+def test_steps_that_had_signal_and_changed_nothing_are_no_training(writer, tmp_path):
+    with pytest.raises(JobError, match="2 steps changed no weight"):
+        trained(writer, tmp_path, learning_rate=0.0, max_steps=2)
+
+    assert not (tmp_path / "model").exists()
+
+
 def test_the_policy_reads_the_tokens_that_inference_reads(writer):
     _, tokenizer = load_causal_model(writer)
     asked = request()

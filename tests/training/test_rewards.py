@@ -45,6 +45,12 @@ def test_a_reply_without_a_verdict_is_none_and_never_zero():
     assert not one.is_accepted
 
 
+def test_a_probability_that_is_no_number_is_no_verdict():
+    [one] = scored(reply(), verifier=FakeVerifier(lambda _: float("nan")))
+
+    assert (one.reward, one.is_accepted) == (None, False)
+
+
 def test_one_dimension_near_zero_cannot_be_bought_off_by_the_others():
     class OneSided(FakeVerifier):
         def judge(self, pairs, *, now):
