@@ -2,7 +2,8 @@
 
 TRL's defaults are for rewards by rule: here the KL to the start is on, the reward is one function, rewards are scaled
 within their group, and replies that were cut short teach nothing (TRAINING 5). Replies are drawn in this process, or
-by vLLM beside it or on a server: `vllm_overrides`. Refuses a training that changes nothing although it had signal.
+by vLLM beside it or on a server: `vllm_overrides`; the verifier always judges in this process, on its device.
+Refuses a training that changes nothing although it had signal.
 Left out: several processes; constrained decoding, for a policy has to learn the form itself.
 Source: GRPO, arXiv 2402.03300; the reward is ours (`docs/adr/0009-the-reward.md`).
 """
@@ -98,7 +99,7 @@ def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any], has_adap
 
 
 def vllm_overrides(mode: VllmMode, url: str | None) -> dict[str, object]:
-    """TRL's settings for drawing replies with vLLM: in the trainer's own process, or at a `trl vllm-serve`.
+    """TRL's settings for drawing replies with vLLM: in the trainer's own process, or at a server (docs/training.md).
 
     Raises:
         JobError: a server without its address, or an address without a server.
