@@ -99,7 +99,7 @@ class FeatureVerifier:
         """TC, LC, AU, valid of each pair in order; an item without a usable answer is said to be so in `raw`."""
         judged = [pair for pair in pairs if can_be_judged(*pair)]
         rows, types = features(judged, self._encoder), type_indices(judged)
-        columns = iter(np.stack([model.probabilities(rows, types) for model in self._models], axis=1).tolist())
+        columns = iter(self.probabilities(rows, types).tolist())
         verdicts: list[Verdict] = []
         for question, variant in pairs:
             if can_be_judged(question, variant):
@@ -107,6 +107,10 @@ class FeatureVerifier:
             else:
                 verdicts.extend(self._refusals(question, variant, now))
         return verdicts
+
+    def probabilities(self, rows: Features, types: NDArray[np.int_]) -> Numbers:
+        """(n, dimensions): P(each holds) of variants whose features are known, in the order of DIMENSIONS."""
+        return np.stack([model.probabilities(rows, types) for model in self._models], axis=1)
 
     def _verdicts(self, variant: Variant, row: Sequence[float], now: datetime) -> list[Verdict]:
         found: list[tuple[VerdictTarget, float, bool]] = [

@@ -26,6 +26,7 @@ from engine.features import (
     EMBEDDING_NAMES,
     FEATURE_NAMES,
     TYPE_NAMES,
+    Features,
     can_be_judged,
     features,
 )
@@ -64,6 +65,7 @@ DIMENSION_FEATURES: Final[Mapping[DimensionKey, tuple[str, ...]]] = {
 
 _FOLDS: Final = 5
 _FEWEST_GROUPS: Final = 2
+_STEPS: Final = len(DIMENSIONS) + 1
 _REGULARISATION: Final = 0.03
 """scikit-learn's C; between 0.01 and 0.1 nothing moved by more than the folds do."""
 _PRIOR_ROWS: Final = 5.0
@@ -118,27 +120,45 @@ def train(
     """
     kept = [i for i, pair in enumerate(pairs) if can_be_judged(*pair)]
     pairs, answers, groups = [pairs[i] for i in kept], [answers[i] for i in kept], [groups[i] for i in kept]
-    steps = len(DIMENSIONS) + 1
-    progress(0, steps, f"computing features of {len(pairs)} variants")
+    progress(0, _STEPS, f"computing features of {len(pairs)} variants")
     rows, types = features(pairs, encoder), type_indices(pairs)
+    return train_on_features(rows, types, answers, groups, seed=seed, encoder=encoder, progress=progress)
+
+
+def train_on_features(
+    rows: Features,
+    types: NDArray[np.int_],
+    answers: Sequence[Answers],
+    groups: Sequence[str],
+    *,
+    seed: int,
+    encoder: Encoder | None,
+    progress: Progress = lambda _done, _total, _text: None,
+) -> TrainedVerifier:
+    """As `train`, on features that are known already, of variants that can all be judged.
+
+    Args:
+        rows: (n, len(FEATURE_NAMES)), made with `encoder`.
+        types: (n,), as `type_indices` gives them.
+    """
     folds = _folds(answers, groups, seed)
     fitted = []
     for step, dimension in enumerate(DIMENSIONS, 1):
-        progress(step, steps, f"learning {dimension.name.lower()}")
+        progress(step, _STEPS, f"learning {dimension.name.lower()}")
         labels = [answer.of(dimension.key) for answer in answers]
         require_both_answers(dimension.key, labels, groups)
         fitted.append(_fit(dimension.key, rows, types, labels, folds, has_encoder=encoder is not None))
     verifier = FeatureVerifier([one.model for one in fitted], encoder=encoder)
     by_target: dict[VerdictTarget, Probabilities] = {one.model.dimension: one.probabilities for one in fitted}
     by_target["valid"] = np.prod([one.probabilities for one in fitted], axis=0)
-    progress(steps, steps, "measuring on questions that it has not seen")
+    progress(_STEPS, _STEPS, "measuring on questions that it has not seen")
     return TrainedVerifier(
         verifier,
         TrainingReport(
-            variants=len(pairs),
+            variants=len(answers),
             groups=len(set(groups)),
             with_embeddings=encoder is not None,
-            targets=_qualities(by_target, answers, np.ones(len(pairs), dtype=bool)),
+            targets=_qualities(by_target, answers, np.ones(len(answers), dtype=bool)),
             by_type={
                 key: _qualities(by_target, answers, types == index)
                 for index, key in enumerate(VARIANT_TYPE_KEYS)
