@@ -28,7 +28,7 @@ CORRUPTIONS: Final[tuple[Corruption, ...]] = (
 BENCHMARK: Final = "hellaswag-pro"
 _FOLDER: Final = Path(__file__).parents[4] / "shared" / "data" / "hellaswag_pro"
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_ANSWERS: Final[dict[Corruption, Answers]] = {
+ANSWERS: Final[dict[Corruption, Answers]] = {
     "none": Answers(True, True, True),
     "wrong_key": Answers(True, False, True),
     "second_right": Answers(True, True, False),
@@ -98,12 +98,12 @@ def labelled(ids: Sequence[str], *, seed: int) -> list[Labelled]:
     rows = []
     for question, variant in of_questions(accepted(), ids):
         if rng.random() < 0.5:
-            rows.append(Labelled(question, variant, _ANSWERS["none"], "none"))
+            rows.append(Labelled(question, variant, ANSWERS["none"], "none"))
             continue
         for corruption in rng.sample(CORRUPTIONS, len(CORRUPTIONS)):
             broken = corrupted(question, variant, corruption, rng)
             if broken is not None:
-                rows.append(Labelled(question, broken, _ANSWERS[corruption], corruption))
+                rows.append(Labelled(question, broken, ANSWERS[corruption], corruption))
                 break
     rng.shuffle(rows)
     return rows

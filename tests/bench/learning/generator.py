@@ -38,14 +38,14 @@ GENERATORS: Final = ("base", "sft", "grpo")
 RATES: Final = ("contract_pass_rate", "accepted_per_1000_tokens")
 GRPO_TYPES: Final = VARIANT_TYPE_KEYS
 
-_ROWS_A_TYPE: Final = 92
+_ROWS_A_TYPE: Final = 130
 _VALIDATION_ROWS: Final = 28
-_MOST_TOKENS: Final = 280
+_MOST_TOKENS: Final = 260
 _SFT: Final[Mapping[str, object]] = {
     "num_train_epochs": 1,
     "per_device_train_batch_size": 8,
     "per_device_eval_batch_size": 4,
-    "learning_rate": 2e-4,
+    "learning_rate": 3e-4,
     "warmup_steps": 4,
     "eval_steps": 20,
     "save_steps": 20,
