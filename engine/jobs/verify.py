@@ -28,7 +28,7 @@ from data.arrow import (
 )
 from data.errors import JobError
 from data.ids import content_hash
-from data.records import ContractCheck, Question, Variant, VariantId, Verdict, VerdictMethod
+from data.records import ContractCheck, Question, Variant, VariantId, Verdict
 from engine.embedded import EMBEDDED_ENCODER, embedded_folder, model_folder
 from engine.executors.local import LocalExecutor
 from engine.jobs.folder import RunFolder
@@ -36,7 +36,7 @@ from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verifiers import open_verifier, verifier_method, verifier_version
-from engine.verify import LanguageModelVerifier, Pair, Verifier, language_verifier_version
+from engine.verify import LanguageMethod, LanguageModelVerifier, Pair, Verifier, language_verifier_version
 
 # A cancel waits for its batch, and a crash repeats it: the feature verifier judges 30 variants a second on two
 # cores, a small language model one or two.
@@ -48,14 +48,14 @@ _ORIGINAL: Final = "original_"
 class VerifySettings(BaseModel):
     """The settings of a `verify` run.
 
-    `model` is a folder or hub id, the embedded model if None; for `feature` it is the trained verifier's folder, for
-    `registered` that of a verifier of any kind, which says itself how it judges.
+    `registered` is a trained verifier of any kind: `model` is its folder, which says how it judges. Else `model` is a
+    language model as it is, a folder or hub id, the embedded one if None.
     `batch_rows`: variants between two saves; by the verifier's pace if None.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    verifier: VerdictMethod | Literal["registered"] = "feature"
+    verifier: LanguageMethod | Literal["registered"] = "registered"
     model: str | None = None
     batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
 
@@ -174,9 +174,6 @@ def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]
     """The step, and how many rows it takes at a time."""
     now = datetime.now(UTC)
     named = None if settings.model is None else folder.model(settings.model)
-    if settings.verifier == "feature":
-        verifier = _feature_verifier(named)
-        return VerifyStep(content_hash(verifier.version), lambda: verifier, now), _FEATURE_BATCH_ROWS
     if settings.verifier == "registered":
         if named is None:
             raise JobError("verify: setting model: name the folder of the registered verifier; start the run again")
@@ -185,14 +182,6 @@ def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]
     model = model_folder(settings.model if named is None or not named.is_dir() else named)
     version = content_hash(language_verifier_version(model), method)
     return VerifyStep(version, lambda: LanguageModelVerifier.load(model, method), now), _LANGUAGE_BATCH_ROWS
-
-
-def _feature_verifier(trained: Path | None) -> Verifier:
-    if trained is None:
-        raise JobError("verify: no feature verifier has been trained yet; run `sagedesk model retrain` first")
-    from engine.baseline import FeatureVerifier
-
-    return FeatureVerifier.load(trained, embedded_folder(EMBEDDED_ENCODER))
 
 
 def _known_checks(folder: RunFolder) -> dict[VariantId, list[ContractCheck]]:

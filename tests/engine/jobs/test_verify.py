@@ -136,13 +136,6 @@ def test_without_variants_there_is_nothing_to_verify(sample_questions, tmp_path)
         run(folder, Reporter(folder.events))
 
 
-def test_the_feature_verifier_must_have_been_trained(pairs, tmp_path):
-    folder = new_run(tmp_path / "r", pairs, {"verifier": "feature"})
-
-    with pytest.raises(JobError, match="no feature verifier has been trained"):
-        run(folder, Reporter(folder.events))
-
-
 def test_a_registered_verifier_says_itself_how_it_judges(pairs, tmp_path):
     plain, halved = tmp_path / "plain", tmp_path / "halved"
     for model in (plain, halved):

@@ -1,6 +1,7 @@
 """The job that compares two trained verifiers on the gate's labels, in a run folder."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +12,11 @@ import pytest
 from data.arrow import questions_table, variants_table, verdicts_from
 from data.records import Answers, TrainingLabel, VariantId, VerdictTarget
 from engine.baseline_training import train
-from engine.calibration import TARGETS, Calibration, Isotonic
+from engine.calibration import TARGETS, Calibration, Isotonic, Platt
 from engine.jobs.__main__ import run_job
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
-from engine.verifiers import open_verifier, verifier_version
+from engine.verifiers import open_verifier, verifier_version, write_method
 from tests.engine.sample_pairs import SampleRows, sample_rows
 from training.examples import labels_table
 from training.gate import likelier_label
@@ -153,6 +154,31 @@ def test_the_verdicts_of_both_are_kept_with_their_calibration(sound: Path, tmp_p
     assert {one.verifier_version for one in after} == {verifier_version(calibrated)}
     halved = [(b.probability, a.probability) for b, a in zip(before, after, strict=True) if b.target == "LC"]
     assert all(a == pytest.approx((b or 0) / 2) for b, a in halved)
+
+
+def test_a_language_model_that_judges_validity_at_once_is_compared_with_a_feature_verifier(
+    sound: Path, tiny_model_folder: Path, tmp_path: Path
+) -> None:
+    at_once = shutil.copytree(tiny_model_folder, tmp_path / "ira")
+    write_method(at_once, "ira", base="tiny")
+    Calibration({"valid": Platt(0.5, 0.0)}).save(at_once)
+    folder = run_folder(tmp_path / "run", sound, at_once, gate_labels())
+
+    result = run_job(folder)
+
+    assert result.error == ""
+    assert {one.method for one in verdicts_from(folder.read_output("challenger_verdicts"))} == {"ira"}
+    gate = result.counts["gate"]
+    assert isinstance(gate, dict)
+    assert gate["outcome"] == "fails"
+    assert gate["targets"]["valid"]["labels"] == len(GATE.pairs)
+    assert gate["targets"]["TC"]["challenger"] is None
+    silent = [reason for reason in gate["reasons"] if "gives no verdict on it" in reason]
+    assert [reason.split(":")[0] for reason in silent] == [
+        "Type consistency",
+        "Label correctness",
+        "Answer uniqueness",
+    ]
 
 
 def test_without_labels_it_ends_well_and_says_that_nothing_can_be_said(sound: Path, tmp_path: Path) -> None:
