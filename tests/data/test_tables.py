@@ -272,6 +272,22 @@ def test_a_later_check_replaces_the_earlier_within_and_across_batches(connection
     assert table.of(VariantId("v")) == [held]
 
 
+def test_a_verifier_that_judges_again_has_the_last_word_again(connection: Connection) -> None:
+    """As after a rollback: its verdicts of before are replaced, by newer ones only."""
+    table = VerdictTable(connection)
+    first = a_verdict("v", "TC", True)
+    other = a_verdict("v", "TC", False, verifier_version="v2", created_at=NOON + timedelta(hours=1))
+    again = a_verdict("v", "TC", True, created_at=NOON + timedelta(hours=2))
+
+    table.upsert([first, other])
+    between = table.latest(VariantId("v"))
+    table.upsert([again])
+    table.upsert([first])
+
+    assert between == [other]
+    assert table.latest(VariantId("v")) == [again]
+
+
 def test_the_latest_verdicts_are_those_of_the_version_that_spoke_last(connection: Connection) -> None:
     table = VerdictTable(connection)
     later = NOON + timedelta(hours=1)

@@ -8,7 +8,7 @@ import logging
 import threading
 from typing import Final, NamedTuple
 
-from data.errors import ConflictError, InputError, JobError, ModelError, NotFoundError, SagedeskError
+from data.errors import ConflictError, InputError, JobError, SagedeskError
 from data.records import MODEL_ROLES, ModelRole, Run, RunId, SignOff, SignOffAction
 from data.store import Connection
 from data.tables.audit import AuditTable
@@ -159,18 +159,20 @@ def _judge_queue_after(desk: Desk, actor: Actor) -> None:
 
 
 def settle_sign_offs(desk: Desk) -> None:
-    """At start: put in use what was signed for last, where the desk ended between the sign-off and that."""
+    """At start: put in use what was signed for last, where the desk ended between the sign-off and that.
+
+    What cannot be done is told in the log: the desk starts, with the champion that it had.
+    """
     for role in MODEL_ROLES:
         with desk.store.read() as connection:
-            signed = SignOffTable(connection).of_role(role)
-        if not signed or aliases(desk.settings.models, role).get("champion") == signed[0].model_id:
+            newest = next(iter(SignOffTable(connection).of_role(role)), None)
+        if newest is None:
             continue
         try:
-            _put_in_use(desk, signed[0])
-        except (ModelError, NotFoundError, ConflictError) as exc:
-            logger.warning(
-                "sign-off %s of %s cannot be carried out: %s", signed[0].sign_off_id, signed[0].signed_by, exc
-            )
+            if aliases(desk.settings.models, role).get("champion") != newest.model_id:
+                _put_in_use(desk, newest)
+        except SagedeskError as exc:
+            logger.warning("sign-off %s of %s cannot be carried out: %s", newest.sign_off_id, newest.signed_by, exc)
 
 
 def _put_in_use(desk: Desk, signed: SignOff) -> None:

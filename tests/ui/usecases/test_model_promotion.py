@@ -257,6 +257,20 @@ def test_a_sign_off_for_a_model_that_was_damaged_since_leaves_the_champion_and_t
     close_desk(desk)
 
 
+def test_damaged_aliases_are_told_and_the_desk_starts(
+    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = open_desk(settings, with_label_studio=False)
+    model = registered_verifier(desk, tmp_path / "a", 0.6)
+    promote_model(desk, LEA, model_id=model.model_id, note="the first")
+    close_desk(desk)
+    (settings.models / "verifier" / "aliases.json").write_text("{")
+
+    close_desk(open_desk(settings, with_label_studio=False))
+
+    assert "aliases.json is damaged" in caplog.text
+
+
 @pytest.mark.server
 def test_the_queue_is_judged_and_ordered_anew_by_each_champion_and_what_is_decided_is_left_alone(
     desk: Desk,
