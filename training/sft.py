@@ -9,7 +9,7 @@ import hashlib
 import logging
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from datasets import Dataset
 from transformers import EarlyStoppingCallback, PrinterCallback
+from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from data.errors import InputError, JobError
+from data.ids import row_seed
 from data.records import Question, Variant
 from engine.backends.transformers import load_causal_model
 from engine.candidate import Candidate
@@ -214,6 +216,10 @@ class WeightedTrainer(SFTTrainer):
         if self._signature_columns is None:
             self._signature_columns = ["input_ids", "labels", "weight"]  # type: ignore[assignment]  # typed None
 
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> torch.utils.data.Sampler[int] | None:
+        sampler = super()._get_train_sampler(train_dataset)
+        return _OrderOfEpoch(sampler, self.args.seed) if isinstance(sampler, LengthGroupedSampler) else sampler
+
     def compute_loss(
         self,
         model: torch.nn.Module,
@@ -247,6 +253,29 @@ def _has_fast_bf16() -> bool:
     """Whether this CPU multiplies bf16 itself: a step then takes 40 % of its time in fp32; elsewhere five times it."""
     asked = [getattr(torch.cpu, f"_is_{kind}_supported", None) for kind in ("avx512_bf16", "amx_tile")]
     return any(bool(ask()) for ask in asked if ask is not None)
+
+
+class _OrderOfEpoch(torch.utils.data.Sampler[int]):
+    """Rows of like length together, in an order drawn from seed and epoch: a resume in mid-epoch reads what is left.
+
+    The library draws it from the global generator, and no checkpoint holds that as it was when the epoch began.
+    """
+
+    def __init__(self, grouped: LengthGroupedSampler, seed: int) -> None:
+        self._grouped = grouped
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """The trainer calls it before each epoch."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self._grouped)
+
+    def __iter__(self) -> Iterator[int]:
+        self._grouped.generator = torch.Generator().manual_seed(row_seed("order of rows", self._seed, self._epoch))
+        return iter(self._grouped)
 
 
 class _Collator:

@@ -90,16 +90,17 @@ def test_figures_of_a_stage_are_no_other_trainings(tiny_model_folder, tmp_path):
     assert all(name.startswith("imitation/") for name in names)
 
 
-def test_a_cancelled_training_goes_on_where_it_was_and_ends_as_if_uninterrupted(tiny_model_folder, tmp_path):
+@pytest.mark.parametrize("step", [3, 5], ids=["in the first epoch", "in a later epoch"])
+def test_a_cancelled_training_goes_on_where_it_was_and_ends_as_if_uninterrupted(tiny_model_folder, tmp_path, step):
     tuned(tiny_model_folder, tmp_path, name="whole")
     with pytest.raises(JobCancelledError):
-        tuned(tiny_model_folder, tmp_path, report=CancelledAt(tmp_path / "e.jsonl", 3))
+        tuned(tiny_model_folder, tmp_path, report=CancelledAt(tmp_path / "e.jsonl", step))
     assert not (tmp_path / "one").exists()
-    assert last_checkpoint(tmp_path / "work-one").name == "checkpoint-3"
+    assert last_checkpoint(tmp_path / "work-one").name == f"checkpoint-{step}"
 
     done = tuned(tiny_model_folder, tmp_path)
 
-    assert (done.resumed_from_step, done.steps) == (3, 6)
+    assert (done.resumed_from_step, done.steps) == (step, 6)
     one, whole = (load_causal_model(tmp_path / name)[0].state_dict() for name in ("one", "whole"))
     assert all(torch.allclose(one[name], whole[name], atol=1e-5) for name in whole)
 
