@@ -361,8 +361,10 @@ class Supervisor:
 
 def refuse_to_send(run: Run) -> None:
     """Raises ConflictError for a run that works here or has nothing left to do."""
-    if run.state in ("running", "done"):
-        raise ConflictError(f"run {run.run_id} is {run.state}; cancel it first, or start another one")
+    if run.state == "running":
+        raise ConflictError(f"run {run.run_id} is running here; cancel it first, it goes on from what it has")
+    if run.state == "done":
+        raise ConflictError(f"run {run.run_id} is done; there is nothing left for a worker, start another one")
 
 
 def _as_reported(run: Run) -> Run:
