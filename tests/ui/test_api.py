@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from data.tables.audit import AuditTable
 from ui.api import MAX_BODY_BYTES, api_routes
 from ui.usecases.context import Desk
+from ui.usecases.table import USE_CASES, use_case
 
 HEADERS = {"Authorization": "Bearer token-of-this-test"}
 
@@ -108,3 +109,25 @@ def test_a_job_is_submitted_and_followed_over_http(served: str, desk: Desk, rows
     with desk.store.read() as connection:
         (entry,) = AuditTable(connection).recent()
     assert (entry.actor, entry.action, entry.subject) == ("operator", "import.start", run_id)
+
+
+@pytest.mark.parametrize("name", sorted(USE_CASES))
+def test_every_use_case_in_the_table_is_there_with_types_that_json_can_carry(name: str) -> None:
+    found = use_case(name)
+
+    assert found.function.__module__.startswith("ui.usecases.")
+    found.result.json_schema()
+
+
+def test_a_training_is_submitted_over_http_and_a_second_is_a_conflict(served: str, desk: Desk) -> None:
+    desk.supervisor.stop(end_jobs=True)  # leaves no room for a job
+    wanted = {"kind": "train-verifier", "settings": {"seed": 3}}
+
+    with httpx.Client(base_url=served, headers=HEADERS, timeout=60) as client:
+        first = client.post("/api/jobs", json=wanted)
+        second = client.post("/api/jobs", json=wanted)
+        unknown = client.post("/api/jobs", json={"kind": "train-verifier", "settings": {"sed": 3}})
+
+    assert (first.status_code, first.json()["kind"]) == (200, "train-verifier")
+    assert (second.status_code, first.json()["run_id"] in second.json()["error"]) == (409, True)
+    assert (unknown.status_code, "unknown argument 'sed'" in unknown.json()["error"]) == (400, True)
