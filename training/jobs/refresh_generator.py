@@ -42,14 +42,14 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     """
     spec = folder.spec()
     settings = parsed_settings("refresh-generator", RefreshGeneratorSettings, spec.settings)
-    model, told = folder.outputs / "model", folder.outputs / "report.json"
+    model, told, work = folder.outputs / "model", folder.outputs / "report.json", folder.path / "work"
     if model.is_dir() and told.is_file():  # stopped between its last file and its result
+        shutil.rmtree(work, ignore_errors=True)
         done: Counts = json.loads(told.read_text("utf-8"))
         return done
     inputs = refresh_inputs(folder, frozenset(settings.types))
     _refuse_unusable(folder, settings, inputs)
     base = model_folder(None if settings.base_model is None else folder.model(settings.base_model))
-    work = folder.path / "work"
     work.mkdir(exist_ok=True)
     plan = RefreshPlan(folder, settings, inputs, base, work, spec.seed, report)
     refuse_unfit_configs(plan)
@@ -57,9 +57,11 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     if not settings.sft.skip:
         made = work / "sft-model"
         counts["sft"] = _once(work / "sft.json", lambda: imitate(plan, work / "sft-model"))
+        shutil.rmtree(work / "sft", ignore_errors=True)  # a checkpoint takes three times the model's room
     if settings.grpo.steps:
         start, made = made, work / "grpo-model"
         counts["grpo"] = _once(work / "grpo.json", lambda: practise(plan, start, work / "grpo-model"))
+        shutil.rmtree(work / "grpo", ignore_errors=True)
     report.check_cancelled()
     counts["comparison"] = _once(folder.outputs / "comparison.json", lambda: compare(plan, made))
     counts = {
