@@ -141,7 +141,7 @@ def refuse_links(folder: Path) -> None:
 def copy_back(root: Path, scratch: Path) -> None:
     """What a worker made, copied from its folder to `scratch`. Raises OSError."""
     for path in root.iterdir():
-        if path.name in _NOT_TAKEN_IN:
+        if not _is_made(path):
             continue
         if path.is_dir():
             shutil.copytree(path, scratch / path.name)
@@ -153,7 +153,7 @@ def put_in_place(scratch: Path, home: Path, trash: Path) -> None:
     """Move what a worker made from `scratch` over what is in the run folder, the result last; all on one disk."""
     trash.mkdir()
     for path in sorted(scratch.iterdir(), key=lambda it: (it.name == "result.json", it.name)):
-        if path.name in _NOT_TAKEN_IN:
+        if not _is_made(path):
             continue
         if (home / path.name).exists():
             (home / path.name).rename(trash / path.name)
@@ -177,6 +177,11 @@ def _members(folder: RunFolder, copies: Mapping[str, str]) -> Iterator[Member]:
                 yield Member(f"{MODELS}/{name}/{file.relative_to(reference).as_posix()}", file)
     if copies:
         yield Member(f"{MODELS}/{MODEL_INDEX}", json.dumps(copies, indent=2, sort_keys=True).encode())
+
+
+def _is_made(path: Path) -> bool:
+    """Whether something directly in a run folder is the job's to make."""
+    return path.name not in _NOT_TAKEN_IN and not path.name.startswith(".")
 
 
 def _safe_members(tar: tarfile.TarFile, source: Path) -> list[tuple[PurePosixPath, tarfile.TarInfo]]:

@@ -7,6 +7,7 @@ import logging
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from data.errors import JobCancelledError, SagedeskError
 from engine.jobs.failures import NO_RESULT_STATUS, failure
@@ -15,6 +16,9 @@ from engine.jobs.kinds import job_function
 from engine.jobs.report import Reporter
 from engine.jobs.versions import VERSIONS_FILE, library_versions
 
+_ROOM: Final = ".room"
+_ROOM_BYTES: Final = 65_536  # so that a job that fills the disk can still say that it did
+
 logger = logging.getLogger(__name__)
 
 
@@ -22,7 +26,9 @@ def run_job(folder: RunFolder) -> RunResult:
     """Run the job in this process; the result is also written to the folder, whatever happens."""
     reporter = Reporter(folder.events)
     reporter.cancel_on_sigterm()
+    room = folder.path / _ROOM
     try:
+        room.write_bytes(b"\0" * _ROOM_BYTES)
         job = job_function(folder.spec().kind)
         write_json(folder.outputs / VERSIONS_FILE, library_versions())
         counts = job(folder, reporter)
@@ -40,6 +46,7 @@ def run_job(folder: RunFolder) -> RunResult:
         else:
             result = RunResult("failed", {}, failure(exc, folder))
     finally:
+        room.unlink(missing_ok=True)
         with suppress(OSError):  # a full disk, told already by what could not be written before
             reporter.close()
     folder.finish(result)
