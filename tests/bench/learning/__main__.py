@@ -20,12 +20,15 @@ from typing import Final
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before anything imports torch
 
-from tests.bench.learning import generator, generator_chapter
+from tests.bench.learning import generator, generator_chapter, language, verifier, verifier_chapter
 from tests.bench.learning.stages import Stage, run_stage
 
 ROOT: Final = Path(__file__).parents[3]
-STAGES: Final[Mapping[str, Stage]] = {**generator.STAGES}
-CHAPTERS: Final[tuple[Callable[[Path, Path], Iterator[str]], ...]] = (generator_chapter.chapter,)
+STAGES: Final[Mapping[str, Stage]] = {**generator.STAGES, **verifier.STAGES, **language.STAGES}
+CHAPTERS: Final[tuple[Callable[[Path, Path], Iterator[str]], ...]] = (
+    generator_chapter.chapter,
+    verifier_chapter.chapter,
+)
 _NICENESS: Final = 5
 
 

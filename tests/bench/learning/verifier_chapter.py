@@ -1,0 +1,243 @@
+"""The verifier's chapter of docs/learning.md, from what its stages left: tables, plots, and what they say in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.bench.learning.line_plot import Curves, curves_svg
+from tests.bench.learning.plot import Bar
+from tests.bench.learning.stages import found
+from tests.bench.learning.verifier import ARMS
+from tests.bench.learning.verifier_figures import TARGETS
+from tests.bench.learning.verifier_rows import ROW_SETS
+
+CURVES_PLOT: Final = "learning-verifier.svg"
+QUEUE_PLOT: Final = "learning-queue.svg"
+_MEASURES: Final[Mapping[str, str]] = {
+    "balanced_accuracy": "Balanced accuracy",
+    "fail_pr_auc": "PR-AUC of what fails",
+    "roc_auc": "ROC-AUC",
+    "ece": "Calibration error (ECE)",
+}
+_SETS: Final[Mapping[str, str]] = {"all": "every fault", "unseen": "faults that the contract lets through"}
+_ARMS: Final[Mapping[str, str]] = {
+    "random": "random order",
+    "queue": "the queue's order",
+    "uncertainty": "uncertainty alone",
+}
+_QUEUE_TARGETS: Final = ("valid", "TC", "LC", "AU")
+
+
+def chapter(folder: Path, images: Path) -> Iterator[str]:
+    """Markdown lines; plots go to `images`. Each part is there once its stages have been run."""
+    if not (folder / "verifier_curve.json").exists():
+        return
+    yield "## Verifier"
+    yield ""
+    yield from _curve(folder, images)
+    if (folder / "verifier_queue.json").exists():
+        yield from _queue(folder, images)
+    if (folder / "verifier_language.json").exists():
+        yield from _language(folder)
+
+
+def _curve(folder: Path, images: Path) -> Iterator[str]:
+    curve, rows = found(folder, "verifier_curve"), found(folder, "verifier_features")["sets"]
+    (images / CURVES_PLOT).write_text(_curves_plot(curve), "utf-8")
+    yield "### The feature verifier by number of labels"
+    yield ""
+    yield (
+        f"Two sets of rows. *Every fault*: {rows['all']['rows']:,} rows, half of them published variants, half "
+        f"corrupted. The contract alone catches most of these corruptions ({rows['all']['test_contract_passes']} of "
+        f"the {rows['all']['test_rows']:,} test rows pass it), and in the desk nobody is asked about what it catches. "
+        f"*Faults that the contract lets through*: {rows['unseen']['rows']:,} rows, all of which pass it, half of them "
+        f"corrupted, by type as many: nearer to what people meet. {_faults(rows['unseen']['by_corruption'])}"
+    )
+    yield ""
+    yield (
+        "Labels are drawn at random from 640 questions, five draws a size, smaller draws inside larger ones; the last "
+        "line takes all of them. The test rows are fixed, of 160 other questions. The verifier calibrates itself on "
+        "its own labels out of fold. The majority says the base rate; the contract says valid where no required check "
+        "fails. In brackets 95 % intervals, by a bootstrap over test questions and draws."
+    )
+    yield ""
+    yield f"![Figures of the feature verifier by number of labels](images/{CURVES_PLOT})"
+    yield ""
+    for name in ROW_SETS:
+        one = curve[name]
+        yield (
+            f"**{_SETS[name].capitalize()}** ({one['test_rows']:,} test rows of {one['test_questions']} questions; "
+            f"holds: {_base_rates(one['majority'])})"
+        )
+        yield ""
+        for measure, title in _MEASURES.items():
+            lines = [("majority", one["majority"])]
+            lines += [("contract alone", one["contract"])] if name == "all" else []
+            lines += [(f"{int(labels):,} labels", it["targets"]) for labels, it in one["labels"].items()]
+            yield from _table(title, measure, lines)
+    yield _curve_words(curve)
+    yield ""
+
+
+def _curve_words(curve: Mapping[str, Any]) -> str:
+    seconds = {labels: it["cpu_s_each"] for labels, it in curve["all"]["labels"].items()}
+    told = ", ".join(f"{labels} {value:.1f} s" for labels, value in seconds.items())
+    return (
+        f"CPU time of a training and of judging the test rows, features aside: {told}. Zero-shot figures of the "
+        f"embedded language model stand with its fine-tuned ones below, on a part of the test rows."
+    )
+
+
+def _queue(folder: Path, images: Path) -> Iterator[str]:
+    told = found(folder, "verifier_queue")
+    rounds = told["rounds"]
+    (images / QUEUE_PLOT).write_text(_queue_plot(rounds), "utf-8")
+    yield "### The queue's order against random order"
+    yield ""
+    yield (
+        f"From the same {rounds[0]['labels']} random labels, {rounds[1]['labels'] - rounds[0]['labels']} more a round "
+        f"out of {told['pool_rows']:,} rows that pass their contract, {told['repeats']} repeats. The queue's order is "
+        f"the desk's rule with the verifier of the round: {told['blind_share']:.0%} blind at random places, the rest "
+        f"by how near it is to one half on any dimension; uncertainty alone is the same without the blind share. "
+        f"Differences are to random order at as many labels, on the same {told['test_rows']} test rows, paired, with "
+        f"95 % intervals over test questions and repeats."
+    )
+    yield ""
+    yield f"![Balanced accuracy and ROC-AUC of validity by number of labels and order](images/{QUEUE_PLOT})"
+    yield ""
+    for measure in ("balanced_accuracy", "roc_auc", "fail_pr_auc", "ece"):
+        yield f"**{_MEASURES[measure]} of validity**"
+        yield ""
+        yield "| labels | " + " | ".join(_ARMS[arm] for arm in ARMS) + " | queue - random | uncertainty - random |"
+        yield "| --- |" + " --- |" * (len(ARMS) + 2)
+        for one in rounds:
+            cells = [f"{one['arms'][arm]['valid'][measure]['mean']:.3f}" for arm in ARMS]
+            cells += [_signed(one["over_random"][arm]["valid"][measure]) for arm in ("queue", "uncertainty")]
+            yield f"| {one['labels']} | " + " | ".join(cells) + " |"
+        yield ""
+    last = rounds[-1]
+    yield f"By dimension at {last['labels']} labels, queue minus random:"
+    yield ""
+    yield "| | " + " | ".join(_MEASURES.values()) + " |"
+    yield "| --- |" + " --- |" * len(_MEASURES)
+    for target in _QUEUE_TARGETS:
+        cells = [_signed(last["over_random"]["queue"][target][measure]) for measure in _MEASURES]
+        yield f"| {target} | " + " | ".join(cells) + " |"
+    yield ""
+    yield _queue_words(rounds)
+    yield ""
+
+
+def _queue_words(rounds: Sequence[Mapping[str, Any]]) -> str:
+    """Which differences lie beyond their interval, counted over the rounds after the first."""
+    later, parts = rounds[1:], []
+    for arm in ("queue", "uncertainty"):
+        for measure in ("balanced_accuracy", "roc_auc"):
+            changes = [one["over_random"][arm]["valid"][measure] for one in later]
+            better, worse = sum(it["low"] > 0 for it in changes), sum(it["high"] < 0 for it in changes)
+            parts.append(
+                f"{_ARMS[arm]}, {_MEASURES[measure]}: better beyond the interval in {better}, worse in {worse}"
+            )
+    failing = rounds[-1]["failing"]
+    shares = ", ".join(f"{_ARMS[arm]} {failing[arm]:.0%}" for arm in ARMS)
+    return (
+        f"Of the {len(later)} rounds after the first: {'; '.join(parts)}. Share of failing variants among the "
+        f"{rounds[-1]['labels']} labels: {shares}."
+    )
+
+
+def _language(folder: Path) -> Iterator[str]:
+    told = found(folder, "verifier_language")
+    verifiers = told["verifiers"]
+    yield "### The embedded language model as verifier"
+    yield ""
+    yield (
+        f"SmolLM2-135M, every weight trained, asked of {told['rows']} of the test rows ({told['questions']} "
+        f"questions, every fault); everything else in these tables is of the very same rows. Of the labels four fifths "
+        f"of the questions are learnt from, the others stop and calibrate; the feature verifier learns from all."
+    )
+    yield ""
+    for measure, title in _MEASURES.items():
+        yield from _table(title, measure, [(_verifier_name(name), one) for name, one in verifiers.items()])
+    for name, one in told["trainings"].items():
+        change = told["over_zero_shot"][name]["valid"]["roc_auc"]
+        yield (
+            f"- {_verifier_name(name)}: {one['rows']} rows, {one['steps']} steps, {one['training_cpu_s'] / 60:.0f} CPU "
+            f"minutes of training and calibration, {one['wall_s'] / 60:.0f} minutes in all; best validation loss "
+            f"{_loss(one['best_validation_loss'])} (a coin's is 0.693); ROC-AUC of validity against zero-shot "
+            f"{_signed(change)}; standard deviation of P(valid) over the rows {told['spread'][name]['valid']:.3f}."
+        )
+    yield ""
+
+
+def _loss(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _verifier_name(name: str) -> str:
+    first, _, rest = name.partition(" ")
+    if first == "zero-shot":
+        return f"{rest.upper()} zero-shot"
+    if name == "contract":
+        return "contract alone"
+    return f"{first.upper() if first in ('era', 'ira') else first} {rest + ' labels' if rest else ''}".strip()
+
+
+def _table(title: str, measure: str, lines: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    yield f"| {title} | " + " | ".join(TARGETS) + " |"
+    yield "| --- |" + " --- |" * len(TARGETS)
+    for name, by_target in lines:
+        cells = [_cell(by_target[target][measure]) if target in by_target else "-" for target in TARGETS]
+        yield f"| {name} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _cell(one: Mapping[str, float]) -> str:
+    return f"{one['mean']:.2f} ({one['low']:.2f} to {one['high']:.2f})"
+
+
+def _signed(one: Mapping[str, float]) -> str:
+    return f"{one['mean']:+.3f} ({one['low']:+.3f} to {one['high']:+.3f})"
+
+
+def _base_rates(majority: Mapping[str, Any]) -> str:
+    return ", ".join(f"{target} {majority[target]['base_rate']:.0%}" for target in TARGETS)
+
+
+def _faults(counts: Mapping[str, int]) -> str:
+    told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if name != "none")
+    return f"Its faults: {told}."
+
+
+def _curves_plot(curve: Mapping[str, Any]) -> str:
+    panels = []
+    for measure in ("balanced_accuracy", "roc_auc"):
+        for name in ROW_SETS:
+            points = curve[name]["labels"]
+            lines = [[_bar(points[labels]["targets"][target][measure]) for labels in points] for target in TARGETS]
+            panels.append(
+                Curves(f"{_MEASURES[measure]}, {_SETS[name]}", [int(labels) for labels in points], lines, 0.4, 1.0)
+            )
+    return curves_svg(panels, TARGETS)
+
+
+def _queue_plot(rounds: Sequence[Mapping[str, Any]]) -> str:
+    panels = []
+    for measure in ("balanced_accuracy", "roc_auc"):
+        lines = [[_bar(one["arms"][arm]["valid"][measure]) for one in rounds] for arm in ARMS]
+        values = [bound for line in lines for bar in line for bound in (bar.low, bar.high) if bound is not None]
+        low, high = min(values), max(values)
+        panels.append(
+            Curves(
+                f"{_MEASURES[measure]} of validity",
+                [one["labels"] for one in rounds],
+                lines,
+                round(low - 0.02, 2),
+                round(high + 0.02, 2),
+            )
+        )
+    return curves_svg(panels, [_ARMS[arm] for arm in ARMS])
+
+
+def _bar(one: Mapping[str, float]) -> Bar:
+    return Bar(one["mean"], one["low"], one["high"])
