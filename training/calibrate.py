@@ -20,7 +20,7 @@ from data.records import Answers, VerdictTarget
 from engine.calibration import Calibration, CalibrationMap
 from engine.verifier_metrics import Probabilities, expected_calibration_error, target_truth
 from training.calibration_maps import fit_isotonic, fit_platt
-from training.thresholds import Threshold, best_proven, threshold_for
+from training.thresholds import Threshold, first_tried, threshold_for
 
 FEWEST_LABELS: Final = 20
 """A target with fewer calibration labels keeps its probabilities."""
@@ -194,9 +194,9 @@ def _threshold(
     found = threshold_for(truths, probabilities, target_precision=target_precision)
     if found is not None:
         return found, ""
-    best = best_proven(truths, probabilities)
+    first = first_tried(truths, probabilities, target_precision=target_precision)
     return None, (
         f"{target}: no threshold is known to reach a precision of {target_precision:g} on {len(truths)} calibration "
-        f"labels; the best accepts {best.accepted}, {best.right} rightly, which proves {best.precision_bound:.2f}; "
+        f"labels: of the {first.accepted} most probable {first.right} hold, which proves {first.precision_bound:.2f}; "
         f"its label is yes from 0.5 on"
     )

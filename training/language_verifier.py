@@ -11,6 +11,7 @@ import dataclasses
 import gc
 import json
 import logging
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +28,11 @@ from engine.jobs.folder import write_json
 from engine.jobs.report import Reporter
 from engine.rubric_prompts import NO, YES
 from engine.verifier_metrics import as_json as quality_as_json
-from engine.verifier_metrics import target_quality
 from engine.verifiers import write_method
 from engine.verify import LanguageModelVerifier
 from engine.verify_passes import answer_tokens
 from training.calibrate import as_json, fit_calibration, truths_of
-from training.held_out import held_out_figures, held_out_probabilities, scored_labels
+from training.held_out import HeldOut, held_out, held_out_figures, held_out_quality, scored_labels
 from training.labelled_rows import LabelledRows
 from training.sft import FineTuned, TokenRow, fine_tune, sft_config
 from training.verifier_rows import TrainingMethod, class_weights, era_rows, ira_rows, method_targets
@@ -62,11 +62,14 @@ class LanguagePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One method's model, its counts, and its probabilities of validity on the held-out labels."""
+    """One method's model, its counts, and its probabilities of validity on the held-out labels.
+
+    `valid`: of each, before any map and after; None where it gave no verdict.
+    """
 
     model: Path
     counts: dict[str, object]
-    valid: list[float | None]
+    valid: list[tuple[float, float] | None]
 
 
 def train_language_verifier(
@@ -93,8 +96,8 @@ def train_language_verifier(
     judged = {method: _one_method(parts, plan, method, tokenizer, work / method, report) for method in methods}
     counts = judged[plan.method].counts
     if plan.compare_methods:
-        held_out = [*parts["calibration"].answers, *parts["validation"].answers]
-        counts["methods"] = _compared({method: it.valid for method, it in judged.items()}, truths_of(held_out, "valid"))
+        unseen = [*parts["calibration"].answers, *parts["validation"].answers]
+        counts["methods"] = _compared({method: it.valid for method, it in judged.items()}, truths_of(unseen, "valid"))
     return judged[plan.method].model, counts
 
 
@@ -130,22 +133,24 @@ def _one_method(
     model, told = work / "model", work / "counts.json"
     if told.is_file():
         saved = json.loads(told.read_text("utf-8"))
-        return _Judged(model, saved["counts"], saved["valid"])
+        return _Judged(model, saved["counts"], [None if it is None else (it[0], it[1]) for it in saved["valid"]])
     train, validation = parts["train"], parts["validation"]
     weights = class_weights(train.answers, train.groups, method)
     make = ira_rows if method == "ira" else era_rows
     longest = _longest(plan.base)
     rows = _fitting(make(train.pairs, train.answers, tokenizer, weights), longest, "train", report)
-    held_out = _fitting(make(validation.pairs, validation.answers, tokenizer, weights), longest, "validation", report)
-    if not held_out:
+    unseen = _fitting(make(validation.pairs, validation.answers, tokenizer, weights), longest, "validation", report)
+    if not unseen:
         raise InputError(
             "training a verifier: there are no validation labels, and without them a language model cannot know when "
             "to stop; label variants of more questions, or train a feature verifier"
         )
-    fine_tuned = _fine_tuned(plan, rows, held_out, model, work, report)
+    fine_tuned = _fine_tuned(plan, rows, unseen, model, work, report)
     counts: dict[str, object] = {"method": method, "variants": len(train), "groups": len(set(train.groups))}
     counts |= {"rows": len(rows), **dataclasses.asdict(fine_tuned)}
-    valid = _calibrate(parts, plan, method, model, counts, report)
+    found = _calibrate(parts, plan, method, model, counts, report)
+    both = zip(found.raw["valid"].tolist(), found.mapped["valid"].tolist(), strict=True)
+    valid = [None if math.isnan(raw) else (raw, mapped) for raw, mapped in both]
     write_json(told, {"counts": counts, "valid": valid})
     return _Judged(model, counts, valid)
 
@@ -185,8 +190,8 @@ def _calibrate(
     model: Path,
     counts: dict[str, object],
     report: Reporter,
-) -> list[float | None]:
-    """Writes `verifier.json` and `calibration.json`, adds to the counts; P(valid) of calibration, then validation."""
+) -> HeldOut:
+    """Writes `verifier.json` and `calibration.json`, and adds figures to the counts."""
     verifier = _opened(model, method, plan.base_name, report)
     asked, now = method_targets(method), datetime.now(UTC)
     calibration, validation = (
@@ -199,11 +204,11 @@ def _calibrate(
     for it in fit.targets:
         if it.note:
             report.message(it.note)
-    figures = held_out_figures(fit, parts["calibration"], parts["validation"], validation)
+    found = held_out(fit, parts["calibration"], calibration, parts["validation"], validation)
+    figures = held_out_figures(found)
     counts |= {"targets": figures["targets"], "types": figures["types"], "held_out": figures}
     counts["calibration"] = as_json(fit)
-    valid = held_out_probabilities(fit, validation)["valid"]
-    return [None if np.isnan(it) else float(it) for it in valid]
+    return found
 
 
 def _opened(model: Path, method: TrainingMethod, base_name: str, report: Reporter) -> LanguageModelVerifier:
@@ -245,18 +250,17 @@ def _longest(base: Path) -> int:
 
 
 def _compared(
-    valid: Mapping[TrainingMethod, Sequence[float | None]], truths: Sequence[bool | None]
+    valid: Mapping[TrainingMethod, Sequence[tuple[float, float] | None]], truths: Sequence[bool | None]
 ) -> dict[str, object]:
     """Each method's figures on the validity of the variants that every method judged."""
     rows = [
-        row
-        for row, truth in enumerate(truths)
-        if truth is not None and all(of_method[row] is not None for of_method in valid.values())
+        n for n, truth in enumerate(truths) if truth is not None and all(it[n] is not None for it in valid.values())
     ]
     if not rows:
         return {}
     told = np.array([bool(truths[row]) for row in rows])
-    return {
-        method: quality_as_json(target_quality("valid", told, np.array([of_method[row] for row in rows], dtype=float)))
-        for method, of_method in valid.items()
-    }
+    figures: dict[str, object] = {}
+    for method, of_method in valid.items():
+        both = np.array([of_method[row] for row in rows], dtype=float)
+        figures[method] = quality_as_json(held_out_quality("valid", told, both[:, 0], both[:, 1]))
+    return figures

@@ -1,6 +1,7 @@
 """Thresholds for a target precision of what a verifier accepts, with a bound that labels prove, not with a guess."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,19 +39,35 @@ def threshold_for(
 ) -> Threshold | None:
     """The lowest threshold whose accepted set is right at `target_precision` or above, with `confidence`; else None.
 
-    Never below 0.5: where nearly everything holds, an item that probably does not is still no yes. Looked for among ten
-    accepted shares (a tenth of the rows to all), each held to a tenth of the risk: a search over every row would name a
-    threshold more often than it may. Rows count as independent, those of one question too.
+    Never below 0.5: where nearly everything holds, an item that probably does not is still no yes. Accepted shares are
+    tried in tenths, the smallest first that could prove the precision at all, until one does not: with the order fixed
+    beforehand each takes the whole risk. (200 drawn labels of a good verifier proved 0.95 in half of 200 draws so, and
+    never with each share held to a tenth of the risk.) Rows count as independent, those of one question too.
     """
-    shares = range(_SHARES, 0, -1) if len(truths) else ()
-    tried = (_at_share(truths, probabilities, share, confidence) for share in shares)
-    return next((it for it in tried if it.precision_bound >= target_precision), None)
+    found = None
+    for tried in _sequence(truths, probabilities, target_precision, confidence):
+        if tried.precision_bound < target_precision:
+            break
+        found = tried
+    return found
 
 
-def best_proven(truths: Truths, probabilities: Probabilities, *, confidence: float = CONFIDENCE) -> Threshold:
-    """The threshold with the highest bound, whatever that is; needs at least one row."""
-    tried = (_at_share(truths, probabilities, share, confidence) for share in range(1, _SHARES + 1))
-    return max(tried, key=lambda it: it.precision_bound)
+def first_tried(
+    truths: Truths, probabilities: Probabilities, *, target_precision: float, confidence: float = CONFIDENCE
+) -> Threshold:
+    """Where `threshold_for` begins; what accepts the most where nothing could prove the precision. Needs a row."""
+    sequence = _sequence(truths, probabilities, target_precision, confidence)
+    return next(sequence, _at_share(truths, probabilities, _SHARES, confidence))
+
+
+def _sequence(
+    truths: Truths, probabilities: Probabilities, target_precision: float, confidence: float
+) -> Iterator[Threshold]:
+    """By share, those whose size would prove the precision if all that they accept were right."""
+    for share in range(1, _SHARES + 1) if len(truths) else ():
+        tried = _at_share(truths, probabilities, share, confidence)
+        if precision_lower_bound(tried.accepted, tried.accepted, confidence=confidence) >= target_precision:
+            yield tried
 
 
 def _at_share(truths: Truths, probabilities: Probabilities, share: int, confidence: float) -> Threshold:
@@ -59,5 +76,4 @@ def _at_share(truths: Truths, probabilities: Probabilities, share: int, confiden
     probability = max(float(np.sort(probabilities)[::-1][last]), DEFAULT_THRESHOLD)
     accepted = probabilities >= probability
     right, count = int(truths[accepted].sum()), int(accepted.sum())
-    bound = precision_lower_bound(right, count, confidence=1 - (1 - confidence) / _SHARES)
-    return Threshold(probability, count, right, bound)
+    return Threshold(probability, count, right, precision_lower_bound(right, count, confidence=confidence))

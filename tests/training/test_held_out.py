@@ -13,7 +13,7 @@ from engine.jobs.report import Reporter
 from engine.verify import Pair
 from tests.engine.sample_pairs import sample_rows
 from training.calibrate import fit_calibration
-from training.held_out import held_out_figures, scored_labels
+from training.held_out import held_out, held_out_figures, held_out_quality, scored_labels
 from training.labelled_rows import LabelledRows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -52,6 +52,12 @@ def scored(rows: LabelledRows, report: Reporter, refused: Sequence[str] = ()):
     return scored_labels(Opinionated(refused), rows, TARGETS, now=NOW, report=report, text="judging")
 
 
+def figures_of(calibration: LabelledRows, validation: LabelledRows, report: Reporter) -> dict[str, object]:
+    scores = [scored(rows, report) for rows in (calibration, validation)]
+    fit = fit_calibration(scores[0], target_precision=0.9)
+    return held_out_figures(held_out(fit, calibration, scores[0], validation, scores[1]))
+
+
 def test_every_label_stands_beside_what_is_said_of_its_own_variant(report: Reporter) -> None:
     rows = ROWS.chosen(range(40))
 
@@ -79,9 +85,8 @@ def test_a_cancel_stops_it_between_batches(report: Reporter) -> None:
 
 def test_the_figures_are_of_both_parts_together_and_by_type(report: Reporter) -> None:
     calibration, validation = ROWS.chosen(range(60)), ROWS.chosen(range(60, 90))
-    fit = fit_calibration(scored(calibration, report), target_precision=0.9)
 
-    figures = held_out_figures(fit, calibration, validation, scored(validation, report))
+    figures = figures_of(calibration, validation, report)
 
     assert (figures["labels"], figures["questions"]) == (90, len(set(SAMPLE.groups[:90])))
     targets, types = figures["targets"], figures["types"]
@@ -92,10 +97,7 @@ def test_the_figures_are_of_both_parts_together_and_by_type(report: Reporter) ->
 
 
 def test_validation_labels_alone_give_figures_too(report: Reporter) -> None:
-    nothing = ROWS.chosen([])
-    fit = fit_calibration(scored(nothing, report), target_precision=0.9)
-
-    figures = held_out_figures(fit, nothing, ROWS.chosen(range(30)), scored(ROWS.chosen(range(30)), report))
+    figures = figures_of(ROWS.chosen([]), ROWS.chosen(range(30)), report)
 
     targets = figures["targets"]
     assert isinstance(targets, dict)
@@ -104,10 +106,20 @@ def test_validation_labels_alone_give_figures_too(report: Reporter) -> None:
 
 def test_what_nobody_answered_has_no_figure(report: Reporter) -> None:
     unanswered = LabelledRows(ROWS.pairs[:30], [Answers(True, None, None)] * 30, ROWS.groups[:30])
-    fit = fit_calibration(scored(unanswered, report), target_precision=0.9)
 
-    figures = held_out_figures(fit, unanswered, ROWS.chosen([]), scored(ROWS.chosen([]), report))
+    figures = figures_of(unanswered, ROWS.chosen([]), report)
 
     targets = figures["targets"]
     assert isinstance(targets, dict)
     assert set(targets) == {"TC"}
+
+
+def test_a_verifier_that_knows_nothing_does_not_seem_to_know_the_opposite() -> None:
+    """Base rates learnt without a fold are lowest where most of the fold holds."""
+    truths = np.array([True] * 8 + [False] * 2 + [False] * 8 + [True] * 2)
+    without_own_fold = np.array([0.2] * 10 + [0.8] * 10)
+
+    quality = held_out_quality("valid", truths, np.full(20, 0.7), without_own_fold)
+
+    assert quality.roc_auc == 0.5
+    assert quality.ece > 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest
 
-from training.thresholds import best_proven, precision_lower_bound, threshold_for
+from training.thresholds import first_tried, precision_lower_bound, threshold_for
 
 
 @pytest.mark.parametrize(("right", "accepted"), [(59, 59), (58, 59), (1, 20), (95, 100), (300, 310)])
@@ -46,7 +46,21 @@ def test_few_rows_prove_no_high_precision_though_all_are_right() -> None:
     truths, probabilities = np.ones(40, dtype=bool), np.linspace(0.6, 0.9, 40)
 
     assert threshold_for(truths, probabilities, target_precision=0.95) is None
-    assert best_proven(truths, probabilities).precision_bound == pytest.approx(0.005 ** (1 / 40))
+    told = first_tried(truths, probabilities, target_precision=0.95)
+    assert (told.accepted, told.right) == (40, 40)
+    assert told.precision_bound == pytest.approx(0.05 ** (1 / 40))
+
+
+def test_the_search_ends_at_the_first_share_that_does_not_prove_it() -> None:
+    """What comes after a failure is not looked at: the whole risk is spent on the order."""
+    probabilities = np.linspace(1.0, 0.5, 200)
+    truths = np.ones(200, dtype=bool)
+    truths[:10] = False
+
+    assert threshold_for(truths, probabilities, target_precision=0.9) is None
+    assert precision_lower_bound(190, 200, confidence=0.95) > 0.9
+    told = first_tried(truths, probabilities, target_precision=0.9)
+    assert (told.accepted, told.right) == (40, 30)
 
 
 def test_what_probably_does_not_hold_is_never_accepted_however_much_holds() -> None:

@@ -96,7 +96,7 @@ def _feature(
     from engine.baseline_training import report_as_json, train
     from engine.embeddings import Encoder
     from training.calibrate import as_json, fit_calibration
-    from training.held_out import held_out_figures, scored_labels
+    from training.held_out import held_out, held_out_figures, scored_labels
 
     if settings.encoder is None:
         report.message("no sentence encoder: training without embeddings", "warning")
@@ -130,8 +130,8 @@ def _feature(
             if it.note:
                 report.message(it.note)
     if parts["calibration"] or parts["validation"]:
-        figures = held_out_figures(fit, parts["calibration"], parts["validation"], validation)
-        counts = {**counts, "held_out": figures, "calibration": as_json(fit)}
+        seen_first = held_out(fit, parts["calibration"], calibration, parts["validation"], validation)
+        counts = {**counts, "held_out": held_out_figures(seen_first), "calibration": as_json(fit)}
     return made, counts
 
 

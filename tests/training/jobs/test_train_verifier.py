@@ -134,13 +134,13 @@ def test_its_verdicts_are_calibrated_and_labelled_by_its_thresholds(calibrated: 
     verdicts = verifier.judge(ROWS.pairs[:40], now=datetime(2026, 3, 1, tzinfo=UTC))
 
     calibration = Calibration.load(calibrated.outputs / "model")
-    of_tc = [verdict for verdict in verdicts if verdict.target == "TC" and verdict.probability is not None]
+    of_lc = [verdict for verdict in verdicts if verdict.target == "LC" and verdict.probability is not None]
     assert calibration is not None
     assert verifier.version == counts["verifier_version"]
     assert "+c" in verifier.version
-    assert calibration.threshold("TC") > 0.5
-    assert all(v.label == (v.probability >= calibration.threshold("TC")) for v in of_tc)
-    assert {v.label for v in of_tc} == {True, False}
+    assert calibration.threshold("LC") > 0.5
+    assert all(v.label == (v.probability >= calibration.threshold("LC")) for v in of_lc)
+    assert {v.label for v in of_lc} == {True, False}
 
 
 def test_too_few_calibration_labels_leave_the_maps_that_it_has_and_it_says_so(tmp_path: Path) -> None:
