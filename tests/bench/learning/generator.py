@@ -19,7 +19,7 @@ from engine.generate import generation_requests
 from engine.jobs.report import Reporter
 from engine.tuned_generator import write_mark
 from tests.bench.learning.corruption import accepted, labelled, of_questions, question_ids, rows_by_corruption
-from tests.bench.learning.stages import Stage
+from tests.bench.learning.stages import Stage, told_s
 from training.comparison import Trial, compared, figures, generator_trial, own_interval
 from training.probe import ProbeItem
 
@@ -31,7 +31,7 @@ REWARD_LEARNT_FROM: Final = slice(520, 600)
 JUDGE_LEARNT_FROM: Final = slice(600, 700)
 HELD_OUT: Final = slice(700, 800)
 
-HELD_OUT_QUESTIONS: Final = 16
+HELD_OUT_QUESTIONS: Final = 24
 SAMPLING: Final = Sampling()
 """As the desk draws by default."""
 GENERATORS: Final = ("base", "sft", "grpo")
@@ -51,7 +51,7 @@ _SFT: Final[Mapping[str, object]] = {
     "save_steps": 20,
 }
 _GRPO: Final[Mapping[str, object]] = {
-    "max_steps": 40,
+    "max_steps": 60,
     "num_generations": 8,
     "gradient_accumulation_steps": 1,
     "learning_rate": 2e-5,
@@ -104,6 +104,7 @@ def sft(folder: Path) -> Mapping[str, Any]:
         "rows_by_type": dict(Counter(variant.variant_type for _, variant in learnt)),
         "steps": done.steps,
         "best_validation_loss": done.best_validation_loss,
+        "trained_s": told_s(folder / "sft-events.jsonl"),
         "trainable_parameters": done.trainable_parameters,
     }
 
@@ -157,7 +158,13 @@ def grpo(folder: Path) -> Mapping[str, Any]:
         report=Reporter(folder / "grpo-events.jsonl"),
     )
     write_mark(folder / "grpo-model", base=base_folder().name)
-    return {**asdict(done), "settings": dict(_GRPO), "types": list(GRPO_TYPES), "prompts": len(prompts)}
+    return {
+        **asdict(done),
+        "settings": dict(_GRPO),
+        "types": list(GRPO_TYPES),
+        "prompts": len(prompts),
+        "trained_s": told_s(folder / "grpo-events.jsonl"),
+    }
 
 
 def comparison(folder: Path) -> Mapping[str, Any]:

@@ -66,13 +66,14 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield ""
     yield (
         f"- SFT: every weight, {sft['rows']:,} accepted variants of {sft['questions']} questions, {sft['tokens']:,} "
-        f"tokens once, {sft['steps']} steps, validation loss {sft['best_validation_loss']:.3f}, {_minutes(sft)}."
+        f"tokens once, {sft['steps']} steps, validation loss {sft['best_validation_loss']:.3f}, "
+        f"{_minutes(sft['trained_s'])}."
     )
     settings = grpo["settings"]
     yield (
         f"- GRPO: {grpo['steps']} steps of {settings['gradient_accumulation_steps']} group of "
         f"{settings['num_generations']} replies, learning rate {settings['learning_rate']:g}, KL 0.02, types "
-        f"{', '.join(grpo['types'])}, {grpo['prompts']} prompts to draw from, {_minutes(grpo)}. "
+        f"{', '.join(grpo['types'])}, {grpo['prompts']} prompts to draw from, {_minutes(grpo['trained_s'])}. "
         f"{grpo['stop_reason'].capitalize() if grpo['stop_reason'] else 'No stop rule was met'}; probe "
         f"{grpo['probe_before']:.2f} before, {grpo['probe_after']:.2f} after (nats a token)."
     )
@@ -84,7 +85,9 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
             f"questions; out of fold on validity balanced accuracy {valid['balanced_accuracy']:.2f}, "
             f"PR-AUC of what fails {valid['fail_pr_auc']:.2f}, calibration error {valid['ece']:.3f}."
         )
-    yield "- Trials: " + ", ".join(f"{TITLES[name]} {_minutes(found(folder, f'trial_{name}'))}" for name in GENERATORS)
+    yield "- Trials: " + ", ".join(
+        f"{TITLES[name]} {_minutes(found(folder, f'trial_{name}')['wall_s'])}" for name in GENERATORS
+    )
     yield ""
 
 
@@ -147,8 +150,8 @@ def _interval(interval: Mapping[str, float] | None, form: str) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def _minutes(outcome: Mapping[str, Any]) -> str:
-    return f"{outcome['wall_s'] / 60:.0f} minutes"
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes"
 
 
 def _plot(generators: Mapping[str, Any]) -> str:

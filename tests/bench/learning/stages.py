@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,9 @@ def found(folder: Path, name: str) -> Mapping[str, Any]:
     """Raises FileNotFoundError where the stage has not been run."""
     outcome: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
     return outcome
+
+
+def told_s(events: Path) -> float:
+    """Seconds from the first to the last event of a reporter's file, whether or not the stage was resumed between."""
+    at = [datetime.fromisoformat(json.loads(line)["at"]) for line in events.read_text("utf-8").splitlines()]
+    return round((at[-1] - at[0]).total_seconds(), 1)
