@@ -28,7 +28,7 @@ def put_model(
 ) -> str:
     """Its id. The files are for show: nothing here loads them."""
     source = desk.settings.state / f"source-{name}"
-    source.mkdir(parents=True)
+    source.mkdir(parents=True, exist_ok=True)
     (source / "weights.bin").write_text(name)
     counts = (
         {"targets": {"AU": {"n": 91, "balanced_accuracy": 0.6213}}}
