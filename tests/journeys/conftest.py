@@ -112,11 +112,13 @@ def eventually() -> Callable[..., Any]:
 
     def wait(question: Callable[[], Any], what: str, within_s: float = 300.0) -> Any:
         deadline = time.monotonic() + within_s
+        pause_s = 0.5
         while time.monotonic() < deadline:
             answer = question()
             if answer:
                 return answer
-            time.sleep(0.5)
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, 5.0)  # a command costs a second of CPU, which a training wants
         pytest.fail(f"not within {within_s:.0f} s: {what}")
 
     return wait
