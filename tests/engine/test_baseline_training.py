@@ -5,7 +5,9 @@ import pytest
 
 from data.errors import InputError
 from data.records import VARIANT_TYPE_KEYS, Answers
-from engine.baseline_training import TrainedVerifier, report_as_json, train
+from engine.baseline import type_indices
+from engine.baseline_training import TrainedVerifier, report_as_json, train, train_on_features
+from engine.features import features
 from tests.engine.sample_pairs import BagOfWords, sample_rows
 
 ROWS = sample_rows()
@@ -18,6 +20,15 @@ def trained() -> TrainedVerifier:
 
 def test_the_same_rows_and_seed_give_the_same_verifier_and_report(trained: TrainedVerifier) -> None:
     again = train(*ROWS, seed=3, encoder=None)
+
+    assert again.verifier.version == trained.verifier.version
+    assert again.report == trained.report
+
+
+def test_features_that_are_known_already_give_the_same_verifier_and_report(trained: TrainedVerifier) -> None:
+    known = features(ROWS.pairs, None)
+
+    again = train_on_features(known, type_indices(ROWS.pairs), ROWS.answers, ROWS.groups, seed=3, encoder=None)
 
     assert again.verifier.version == trained.verifier.version
     assert again.report == trained.report
