@@ -321,7 +321,7 @@ def test_a_killed_job_is_lost_and_resumes_from_its_parts(bench: Bench) -> None:
     resumed = supervisor.wait(run.run_id, timeout_s=20)
 
     assert lost.state == "lost"
-    assert "signal 9" in lost.message
+    assert "signal 9 (killed: often the system does so when memory runs out)" in lost.message
     assert (resumed.state, resumed.done) == ("done", 2)
 
 
@@ -331,7 +331,7 @@ def test_a_job_that_leaves_without_a_result_is_lost(bench: Bench) -> None:
     run = supervisor.wait(submit(supervisor, vanish=True).run_id)
 
     assert run.state == "lost"
-    assert "exit status 7" in run.message
+    assert "exit status 7; its log ends with: working" in run.message
 
 
 def test_the_next_desk_adopts_a_living_job(bench: Bench) -> None:
