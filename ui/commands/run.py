@@ -8,6 +8,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from data.records import RUN_STATES, Run, RunState
+from engine.jobs.kinds import KINDS
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.settings import read_settings
@@ -23,7 +24,7 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end o
 
 @app.command("list")
 def list_(
-    kind: Annotated[str | None, typer.Option(help="Only this kind: import, generate, verify, train-verifier.")] = None,
+    kind: Annotated[str | None, typer.Option(help=f"Only this kind: {', '.join(KINDS)}.")] = None,
     state: Annotated[str | None, typer.Option(help=f"Only in this state: {', '.join(RUN_STATES)}.")] = None,
     limit: Limit = 50,
     as_json: AsJson = False,

@@ -98,13 +98,15 @@ def time_left(seconds: float) -> str:
 def _actions(desk: Desk, actor: Actor, run: Run) -> None:
     with st.container(horizontal=True, key="run_actions"):
         is_stopping = st.session_state.get(_STOPPING) == run.run_id
-        if run.state in OPEN_STATES and st.button("Cancel this run", key="run_cancel", disabled=is_stopping):
+        is_cancellable = run.state in OPEN_STATES or run.state == "away"
+        if is_cancellable and st.button("Cancel this run", key="run_cancel", disabled=is_stopping):
             runs.cancel_run(desk, actor, run_id=run.run_id)
             st.session_state[_STOPPING] = run.run_id
             st.rerun()
         if run.state in OPEN_STATES and is_stopping:
             notice("Asked to stop; it keeps what is complete.")
-        if run.state in ("lost", "failed", "cancelled") and st.button("Resume this run", key="run_resume"):
+        resume = "Run it here instead" if run.state == "away" else "Resume this run"
+        if run.state in ("lost", "failed", "cancelled", "away") and st.button(resume, key="run_resume"):
             runs.resume_run(desk, actor, run_id=run.run_id)
             st.session_state.pop(_STOPPING, None)
             st.rerun()
