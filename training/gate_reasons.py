@@ -129,8 +129,8 @@ def _about_being_better(one: TargetComparison, margin: float) -> Finding:
         )
     if all(gain.mean <= 0 for gain in gains) or all(gain.high <= margin for gain in gains):
         return Finding("against", f"{name} is not better: {said}.")
-    more = min((_would_tell(one, gain.mean, gain) for gain in gains), key=len)
-    return Finding("unclear", f"{name} is not shown to be better: {said}.{more}")
+    needed = [_needed_questions(one, gain.mean, gain) for gain in gains if gain.mean > 0]
+    return Finding("unclear", f"{name} is not shown to be better: {said}.{_would_tell(one, min(needed))}")
 
 
 def _about_being_worse(one: TargetComparison, margin: float) -> list[Finding]:
@@ -143,7 +143,9 @@ def _about_being_worse(one: TargetComparison, margin: float) -> list[Finding]:
     elif accuracy is not None and accuracy.high < 0:
         found.append(Finding("against", f"{name} is worse: {said}."))
     elif accuracy is not None:
-        more = _would_tell(one, accuracy.mean + margin, accuracy)
+        more = ""
+        if accuracy.mean > -margin:
+            more = _would_tell(one, _needed_questions(one, accuracy.mean + margin, accuracy))
         found.append(Finding("unclear", f"{name} may be worse by more than the margin of {margin:.2f}: {said}.{more}"))
     if ranking is not None and ranking.mean < -margin and ranking.high < 0:
         found.append(Finding("against", f"{name}: what fails is ranked worse: {said}."))
@@ -183,11 +185,12 @@ def _figure(name: str, after: float | None, before: float | None, difference: In
     return f"{name} {_number(after)} against {_number(before)}, {difference.mean:+.2f} (95 %: {_range(difference)})"
 
 
-def _would_tell(one: TargetComparison, distance: float, interval: Interval) -> str:
-    """How many questions would narrow the interval so far, if the difference stays; its width falls with the root."""
-    if distance <= 0:
-        return ""
-    needed = one.questions * ((interval.mean - interval.low) / distance) ** 2
+def _needed_questions(one: TargetComparison, distance: float, interval: Interval) -> float:
+    """How many would narrow the interval to `distance` (> 0) if the difference stays: its width falls with the root."""
+    return one.questions * ((interval.mean - interval.low) / distance) ** 2
+
+
+def _would_tell(one: TargetComparison, needed: float) -> str:
     if needed > 20 * one.questions:
         return " Many times as many labels would be needed to tell."
     digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
