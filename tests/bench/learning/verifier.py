@@ -44,7 +44,6 @@ ROUNDS: Final = 6
 REPEATS: Final = 10
 BLIND_SHARE: Final = 0.3
 """As the desk draws by default."""
-QUEUE_SET: Final[RowSet] = "unseen"
 
 
 def label_draw(pool: Drawn, labels: int, seed: int) -> list[int]:
@@ -104,10 +103,18 @@ def by_contract(rows: Drawn) -> Said:
     return {"valid": (failed == 0).astype(float)}
 
 
-def verifier_queue(folder: Path) -> Mapping[str, Any]:
+def verifier_queue_unseen(folder: Path) -> Mapping[str, Any]:
+    return queue_rounds(folder, "unseen")
+
+
+def verifier_queue_all(folder: Path) -> Mapping[str, Any]:
+    return queue_rounds(folder, "all")
+
+
+def queue_rounds(folder: Path, name: RowSet) -> Mapping[str, Any]:
     """Rounds of labels by each order from the same first labels; figures and differences to random order by round."""
     encoder = Encoder.open(encoder_folder())
-    pool, test = sides(folder, QUEUE_SET)
+    pool, test = sides(folder, name)
     said: dict[str, list[list[Said]]] = {arm: [[] for _ in range(ROUNDS)] for arm in ARMS}
     failing: dict[str, list[list[float]]] = {arm: [[] for _ in range(ROUNDS)] for arm in ARMS}
     for repeat in range(REPEATS):
@@ -121,7 +128,7 @@ def verifier_queue(folder: Path) -> Mapping[str, Any]:
                 if round_ + 1 < ROUNDS:
                     labelled = labelled + _next(arm, pool, labelled, verifier, SEED + repeat)
     return {
-        "set": QUEUE_SET,
+        "set": name,
         "pool_rows": len(pool),
         "test_rows": len(test),
         "repeats": REPEATS,
@@ -174,5 +181,6 @@ def _priorities(
 STAGES: Final[Mapping[str, Stage]] = {
     "verifier_features": verifier_features,
     "verifier_curve": verifier_curve,
-    "verifier_queue": verifier_queue,
+    "verifier_queue_unseen": verifier_queue_unseen,
+    "verifier_queue_all": verifier_queue_all,
 }

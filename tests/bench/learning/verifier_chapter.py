@@ -25,7 +25,6 @@ _ARMS: Final[Mapping[str, str]] = {
     "queue": "the queue's order",
     "uncertainty": "uncertainty alone",
 }
-_QUEUE_TARGETS: Final = ("valid", "TC", "LC", "AU")
 
 
 def chapter(folder: Path, images: Path) -> Iterator[str]:
@@ -35,7 +34,7 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield "## Verifier"
     yield ""
     yield from _curve(folder, images)
-    if (folder / "verifier_queue.json").exists():
+    if _queue_files(folder):
         yield from _queue(folder, images)
     if (folder / "verifier_language.json").exists():
         yield from _language(folder)
@@ -103,60 +102,74 @@ def _curve_words(curve: Mapping[str, Any]) -> str:
 
 
 def _queue(folder: Path, images: Path) -> Iterator[str]:
-    told = found(folder, "verifier_queue")
-    rounds = told["rounds"]
-    (images / QUEUE_PLOT).write_text(_queue_plot(rounds), "utf-8")
+    by_set = {name: found(folder, file) for name, file in _queue_files(folder).items()}
+    (images / QUEUE_PLOT).write_text(_queue_plot(by_set), "utf-8")
+    any_set = next(iter(by_set.values()))
+    rounds = any_set["rounds"]
     yield "### The queue's order against random order"
     yield ""
     yield (
-        f"From the same {rounds[0]['labels']} random labels, {rounds[1]['labels'] - rounds[0]['labels']} more a round "
-        f"out of {told['pool_rows']:,} rows that pass their contract, {told['repeats']} repeats. The queue's order is "
-        f"the desk's rule with the verifier of the round: {told['blind_share']:.0%} blind at random places, the rest "
-        f"by how near it is to one half on any dimension; uncertainty alone is the same without the blind share. "
-        f"Differences are to random order at as many labels, on the same {told['test_rows']} test rows, paired, with "
-        f"95 % intervals over test questions and repeats."
+        f"From the same {rounds[0]['labels']} random labels, {rounds[1]['labels'] - rounds[0]['labels']} more a round, "
+        f"{any_set['repeats']} repeats. The queue's order is the desk's rule with the verifier of the round: "
+        f"{any_set['blind_share']:.0%} blind at random places, the rest by how near it is to one half on any "
+        f"dimension; uncertainty alone is the same without the blind share. Differences are to random order at as many "
+        f"labels, on the same test rows, paired, with 95 % intervals over test questions and repeats."
     )
     yield ""
     yield f"![Balanced accuracy and ROC-AUC of validity by number of labels and order](images/{QUEUE_PLOT})"
     yield ""
-    for measure in ("balanced_accuracy", "roc_auc", "fail_pr_auc", "ece"):
-        yield f"**{_MEASURES[measure]} of validity**"
+    for name, told in by_set.items():
+        yield f"**{_SETS[name].capitalize()}** ({told['pool_rows']:,} rows to label, {told['test_rows']:,} test rows)"
         yield ""
-        yield "| labels | " + " | ".join(_ARMS[arm] for arm in ARMS) + " | queue - random | uncertainty - random |"
-        yield "| --- |" + " --- |" * (len(ARMS) + 2)
-        for one in rounds:
-            cells = [f"{one['arms'][arm]['valid'][measure]['mean']:.3f}" for arm in ARMS]
-            cells += [_signed(one["over_random"][arm]["valid"][measure]) for arm in ("queue", "uncertainty")]
-            yield f"| {one['labels']} | " + " | ".join(cells) + " |"
+        for measure in ("balanced_accuracy", "roc_auc"):
+            yield from _queue_table(told["rounds"], measure)
+        yield from _queue_dimensions(told["rounds"][-1])
+        yield _queue_words(told["rounds"])
         yield ""
-    last = rounds[-1]
-    yield f"By dimension at {last['labels']} labels, queue minus random:"
+
+
+def _queue_files(folder: Path) -> Mapping[str, str]:
+    files = {name: f"verifier_queue_{name}" for name in ROW_SETS}
+    return {name: file for name, file in files.items() if (folder / f"{file}.json").exists()}
+
+
+def _queue_table(rounds: Sequence[Mapping[str, Any]], measure: str) -> Iterator[str]:
+    head = " | ".join(_ARMS[arm] for arm in ARMS)
+    yield f"| {_MEASURES[measure]} of validity | {head} | queue - random | uncertainty - random |"
+    yield "| --- |" + " --- |" * (len(ARMS) + 2)
+    for place, one in enumerate(rounds):
+        cells = [f"{one['arms'][arm]['valid'][measure]['mean']:.3f}" for arm in ARMS]
+        # the first round's labels are the same
+        changes = [_signed(one["over_random"][arm]["valid"][measure]) for arm in ("queue", "uncertainty")]
+        yield f"| {one['labels']} labels | " + " | ".join(cells + (changes if place else ["-", "-"])) + " |"
     yield ""
-    yield "| | " + " | ".join(_MEASURES.values()) + " |"
+
+
+def _queue_dimensions(last: Mapping[str, Any]) -> Iterator[str]:
+    yield f"| Queue - random at {last['labels']} labels | " + " | ".join(_MEASURES.values()) + " |"
     yield "| --- |" + " --- |" * len(_MEASURES)
-    for target in _QUEUE_TARGETS:
+    for target in TARGETS:
         cells = [_signed(last["over_random"]["queue"][target][measure]) for measure in _MEASURES]
         yield f"| {target} | " + " | ".join(cells) + " |"
-    yield ""
-    yield _queue_words(rounds)
     yield ""
 
 
 def _queue_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Which differences lie beyond their interval, counted over the rounds after the first."""
-    later, parts = rounds[1:], []
+    """In how many rounds after the first a difference lies beyond its interval, and what was labelled."""
+    later = rounds[1:]
+    parts = []
     for arm in ("queue", "uncertainty"):
+        counts = []
         for measure in ("balanced_accuracy", "roc_auc"):
             changes = [one["over_random"][arm]["valid"][measure] for one in later]
             better, worse = sum(it["low"] > 0 for it in changes), sum(it["high"] < 0 for it in changes)
-            parts.append(
-                f"{_ARMS[arm]}, {_MEASURES[measure]}: better beyond the interval in {better}, worse in {worse}"
-            )
+            counts.append(f"{_MEASURES[measure]} better in {better} and worse in {worse}")
+        parts.append(f"{_ARMS[arm]}: {', '.join(counts)}")
     failing = rounds[-1]["failing"]
     shares = ", ".join(f"{_ARMS[arm]} {failing[arm]:.0%}" for arm in ARMS)
     return (
-        f"Of the {len(later)} rounds after the first: {'; '.join(parts)}. Share of failing variants among the "
-        f"{rounds[-1]['labels']} labels: {shares}."
+        f"Beyond the interval, of the {len(later)} rounds after the first, {'; '.join(parts)}. Share of failing "
+        f"variants among the {rounds[-1]['labels']} labels: {shares}."
     )
 
 
@@ -234,21 +247,15 @@ def _curves_plot(curve: Mapping[str, Any]) -> str:
     return curves_svg(panels, TARGETS)
 
 
-def _queue_plot(rounds: Sequence[Mapping[str, Any]]) -> str:
+def _queue_plot(by_set: Mapping[str, Mapping[str, Any]]) -> str:
     panels = []
-    for measure in ("balanced_accuracy", "roc_auc"):
-        lines = [[_bar(one["arms"][arm]["valid"][measure]) for one in rounds] for arm in ARMS]
-        values = [bound for line in lines for bar in line for bound in (bar.low, bar.high) if bound is not None]
-        low, high = min(values), max(values)
-        panels.append(
-            Curves(
-                f"{_MEASURES[measure]} of validity",
-                [one["labels"] for one in rounds],
-                lines,
-                round(low - 0.02, 2),
-                round(high + 0.02, 2),
-            )
-        )
+    for name, told in by_set.items():
+        rounds = told["rounds"]
+        for measure in ("balanced_accuracy", "roc_auc"):
+            lines = [[_bar(one["arms"][arm]["valid"][measure]) for one in rounds] for arm in ARMS]
+            bounds = [bound for line in lines for bar in line for bound in (bar.low, bar.high) if bound is not None]
+            title, sizes = f"{_MEASURES[measure]}, {_SETS[name]}", [one["labels"] for one in rounds]
+            panels.append(Curves(title, sizes, lines, round(min(bounds) - 0.02, 2), round(max(bounds) + 0.02, 2)))
     return curves_svg(panels, [_ARMS[arm] for arm in ARMS])
 
 
