@@ -12,6 +12,20 @@ from tests.bench.learning.stages import found
 TITLES: Final[Mapping[str, str]] = {"base": "as it comes", "sft": "after SFT", "grpo": "after GRPO"}
 PLOT: Final = "learning-generator.svg"
 _SLICES: Final = ("all", *VARIANT_TYPE_KEYS)
+_NOTES: Final = (
+    "The form comes first: with the type named before the item, or after few steps, the model wrote one type whatever "
+    "was asked. The short prompt tells the right option apart and first, and the type last, next to the reply.",
+    "Options are learnt in the order in which the prompt tells them; the desk shuffles them afterwards. Learning a "
+    "shuffle would be learning noise.",
+    "What fails after SFT is mostly the form of another type (its closing question, an abstain option where none "
+    "belongs or none where one does), options copied with mistakes or twice, and, for ordering, the arithmetic of "
+    "the permutation.",
+    "The judge has learnt mechanical faults, and what passes a contract has few of those: accepted is nearly what "
+    "passes. A judge that learnt from people would refuse more.",
+    "A group teaches only where some of its replies pass and others do not, so GRPO gets types of which that was "
+    "seen in training groups; the other types are its control.",
+)
+"""What was met and changed on the way to this recipe; no figures, for those are of the run alone."""
 
 
 def chapter(folder: Path, images: Path) -> Iterator[str]:
@@ -85,9 +99,10 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
             f"questions; out of fold on validity balanced accuracy {valid['balanced_accuracy']:.2f}, "
             f"PR-AUC of what fails {valid['fail_pr_auc']:.2f}, calibration error {valid['ece']:.3f}."
         )
-    yield "- Trials: " + ", ".join(
-        f"{TITLES[name]} {_minutes(found(folder, f'trial_{name}')['wall_s'])}" for name in GENERATORS
-    )
+    trials = (f"{TITLES[name]} {_minutes(found(folder, f'trial_{name}')['wall_s'])}" for name in GENERATORS)
+    yield f"- Trials: {', '.join(trials)}."
+    yield "- What was found on the way:"
+    yield from (f"  - {note}" for note in _NOTES)
     yield ""
 
 
