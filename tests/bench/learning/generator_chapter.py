@@ -13,17 +13,27 @@ TITLES: Final[Mapping[str, str]] = {"base": "as it comes", "sft": "after SFT", "
 PLOT: Final = "learning-generator.svg"
 _SLICES: Final = ("all", *VARIANT_TYPE_KEYS)
 _NOTES: Final = (
-    "The form comes first: with the type named before the item, or after few steps, the model wrote one type whatever "
-    "was asked. The short prompt tells the right option apart and first, and the type last, next to the reply.",
-    "Options are learnt in the order in which the prompt tells them; the desk shuffles them afterwards. Learning a "
-    "shuffle would be learning noise.",
-    "What fails after SFT is mostly the form of another type (its closing question, an abstain option where none "
-    "belongs or none where one does), options copied with mistakes or twice, and, for ordering, the arithmetic of "
-    "the permutation.",
-    "The judge has learnt mechanical faults, and what passes a contract has few of those: accepted is nearly what "
-    "passes. A judge that learnt from people would refuse more.",
-    "A group teaches only where some of its replies pass and others do not, so GRPO gets types of which that was "
-    "seen in training groups; the other types are its control.",
+    (
+        "The form comes first: with the type named before the item, or after few steps, the model wrote one type whatever "
+        "was asked. The short prompt tells the right option apart and first, and the type last, next to the reply."
+    ),
+    (
+        "Options are learnt in the order in which the prompt tells them; the desk shuffles them afterwards. Learning a "
+        "shuffle would be learning noise."
+    ),
+    (
+        "What fails after SFT is mostly the form of another type (its closing question, an abstain option where none "
+        "belongs or none where one does), options copied with mistakes or twice, and, for ordering, the arithmetic of "
+        "the permutation."
+    ),
+    (
+        "The judge has learnt mechanical faults, and what passes a contract has few of those: accepted is nearly what "
+        "passes. A judge that learnt from people would refuse more."
+    ),
+    (
+        "A group teaches only where some of its replies pass and others do not, so GRPO gets types of which that was "
+        "seen in training groups; the other types are its control."
+    ),
 )
 """What was met and changed on the way to this recipe; no figures, for those are of the run alone."""
 
