@@ -184,31 +184,36 @@ def test_a_killed_training_goes_on_to_the_same_steps_and_the_same_verifier(
     assert resumed["targets"] == whole["targets"]
 
 
-class CancelledAt(Reporter):
-    """A person cancels while the step of this number of the fine-tuning is under way."""
+class CancelledInTheSecondMethod(Reporter):
+    """A person cancels while the third step of the second fine-tuning is under way."""
 
-    def __init__(self, events: Path, step: int) -> None:
-        super().__init__(events)
-        self._step = step
+    trainings = 0
 
     def progress(self, done: int, total: int | None, message: str = "") -> None:
-        if done == self._step and "fine-tuning" in message:
-            self.cancel()
+        if done == 3 and "fine-tuning" in message:
+            self.trainings += 1
+            if self.trainings == 2:
+                self.cancel()
         super().progress(done, total, message)
 
 
-def test_a_cancelled_training_leaves_no_model_and_goes_on_where_it_was(
+def test_a_cancelled_comparison_leaves_no_model_and_repeats_nothing_that_was_complete(
     compared: RunFolder, tiny_model_folder: Path, tmp_path: Path
 ) -> None:
     folder = run_folder(tmp_path / "run", tiny_model_folder, compare_methods=True)
 
     with pytest.raises(JobCancelledError):
-        run(folder, CancelledAt(folder.events, 3))
+        run(folder, CancelledInTheSecondMethod(folder.events))
     assert not (folder.outputs / "model").exists()
-    resumed = run_job(folder).counts
+    counts = run_job(folder).counts
 
-    assert resumed["resumed_from_step"] == 3
-    assert resumed["verifier_version"] == result_of(compared).counts["verifier_version"]
+    steps = [
+        (event["name"], event["step"])
+        for _, event in folder.read_events()
+        if event["kind"] == "metric" and event["name"] in ("era/loss", "ira/loss")
+    ]
+    assert steps == [(f"{method}/loss", step) for method in ("era", "ira") for step in range(1, 7)]
+    assert counts == result_of(compared).counts
 
 
 def test_an_exported_run_trains_on_the_copy_that_came_along(tiny_model_folder: Path, tmp_path: Path) -> None:
