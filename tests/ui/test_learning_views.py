@@ -196,6 +196,29 @@ def test_flips_show_both_texts_literally_and_who_was_right(desk: Desk) -> None:
     assert "alert(1)" not in shown(drawn)
 
 
+def test_a_gate_without_labels_shows_why_and_no_figures_and_can_be_run_again(desk: Desk) -> None:
+    champion, challenger = champion_and_challenger(desk)
+    report = gate_report("cannot_say", reasons=["0 blind labels"], labels=0)
+    put_gate_run(desk, champion=champion, challenger=challenger, report=report)
+
+    drawn = page("models", desk, LEA, model=challenger)
+
+    assert "0 blind labels" in shown(drawn)
+    assert "They differ nowhere" not in shown(drawn)
+    assert 'class="sd-card"' not in shown(drawn)
+    assert "Compare again" in [button.label for button in drawn.button]
+
+
+def test_a_comparison_under_way_is_told_and_no_second_is_offered(desk: Desk) -> None:
+    _, challenger = champion_and_challenger(desk)
+    put_run(desk, "r_g", kind="gate-verifier", state="running", settings={"challenger_id": challenger})
+
+    drawn = page("models", desk, LEA, model=challenger)
+
+    assert "It is being compared with the champion: run r_g is running." in shown(drawn)
+    assert not any(button.label.startswith("Compare") for button in drawn.button)
+
+
 def test_verifiers_that_agree_everywhere_say_so(desk: Desk) -> None:
     champion, challenger = champion_and_challenger(desk)
     put_gate_run(desk, champion=champion, challenger=challenger, report=gate_report("passes"))

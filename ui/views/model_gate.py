@@ -56,6 +56,8 @@ def outcome(report: Mapping[str, object]) -> None:
 def gate(report: Mapping[str, object]) -> None:
     """Outcome, figures of both verifiers beside each other, and their confusions."""
     outcome(report)
+    if not count(report, "labels"):
+        return
     past = mapping(report.get("past_errors"))
     figures(
         [

@@ -23,9 +23,10 @@ def what_was_done() -> None:
 
 
 def compare(desk: Desk, actor: Actor, found: ModelDetail) -> None:
-    """The gate run against the champion, where there is no finished one yet."""
+    """The gate run against the champion of now: the first, or another on the labels that there are by now."""
     if "champion" in found.info.aliases:
-        notice("It is in use. A gate compares a challenger with it.")
+        if found.gate is None:
+            notice("It is in use. A gate compares a challenger with it.")
         return
     last = _last_gate_run(desk, actor, found.info.model_id)
     with st.container(horizontal=True, vertical_alignment="center", key="model_compare_line"):
@@ -36,9 +37,9 @@ def compare(desk: Desk, actor: Actor, found: ModelDetail) -> None:
             return
         if last is not None and last.state != "done":
             notice(f"Its comparison, run {last.run_id}, did not end well: {last.message}", kind="warn")
-        else:
+        elif found.gate is None:
             notice("It has not been compared with the champion of now: a gate run does that on the blind labels.")
-        if st.button("Compare with the champion", key="model_compare"):
+        if st.button("Compare with the champion" if found.gate is None else "Compare again", key="model_compare"):
             with told():
                 run = gates.compare_models(desk, still(actor), model_id=found.info.model_id)
                 go_to("Runs", run=run.run_id)
@@ -123,4 +124,5 @@ def _hindrance(found: ModelDetail) -> str:
         return "There is no comparison with what it was trained from."
     if found.gate is None:
         return "It has not been compared with the champion."
-    return "The gate did not pass: the reasons stand above."
+    said = "cannot say" if found.gate.get("outcome") == "cannot_say" else "did not pass"
+    return f"The gate {said}: the reasons stand above."

@@ -116,14 +116,14 @@ def _detail(desk: Desk, actor: Actor, model_id: str, registered: Sequence[ModelI
     what_was_done()
     if info.role == "generator":
         _comparison(found)
-    elif found.gate is None:
-        compare(desk, actor, found)
     else:
-        gate(found.gate)
+        if found.gate is not None:
+            gate(found.gate)
+        compare(desk, actor, found)
     promote(desk, actor, found)
     has_previous = any(model.role == info.role and "previous" in model.aliases for model in registered)
     roll_back(desk, actor, found, has_previous=has_previous)
-    if found.gate is not None and found.gate_run_id is not None:
+    if found.gate is not None and found.gate_run_id is not None and found.gate.get("labels"):
         flips(gates.flipped(desk, actor, run_id=found.gate_run_id, limit=gates.MAX_FLIPS))
     sign_offs(found.sign_offs)
     if info.role == "verifier" and (counts := mapping(found.origin.get("counts"))):
