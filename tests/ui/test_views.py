@@ -218,3 +218,16 @@ def test_a_search_is_still_there_after_a_question_was_read(desk: Desk, queue_var
 
     assert not drawn.exception
     assert drawn.text_input[0].value == "baker"
+
+
+def test_a_run_on_another_machine_can_be_given_up_or_brought_home(desk: Desk) -> None:
+    put_run(desk, kind="verify", state="away", message="exported to run.tar", result={})
+    drawn = page("runs", desk, LEA, run="r_1")
+
+    wire = sent(drawn)
+    assert "exported to run.tar" in wire
+    assert drawn.button(key="run_resume").label == "Run it here instead"
+    drawn.button(key="run_cancel").click().run()
+
+    assert not drawn.exception
+    assert desk.supervisor.get("r_1").state == "cancelled"
