@@ -92,6 +92,7 @@ def test_a_model_that_ignores_the_mask_shows_a_difference(tiny):
 
         device, dtype = model.device, model.dtype
         get_output_embeddings = model.get_output_embeddings
+        parameters = model.parameters
         __call__ = model.__call__
 
         @staticmethod
@@ -103,6 +104,18 @@ def test_a_model_that_ignores_the_mask_shows_a_difference(tiny):
 
     assert packed_difference(model, prompts, ANSWERS) < 1e-4
     assert packed_difference(Deaf(), prompts, ANSWERS) > 1e-3
+
+
+def test_rounding_in_half_precision_is_not_taken_for_a_model_that_ignores_the_mask(tiny_model_folder):
+    model, _ = load_causal_model(tiny_model_folder)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16()
+    prompts = [prompt(seed, 20, 6, 6, 6) for seed in range(3)]
+    packed, separate = (yes_probabilities(model, prompts, ANSWERS, packed=way) for way in (True, False))
+    assert largest_difference(packed, separate) > 1e-3
+
+    assert packed_difference(model, prompts, ANSWERS) < 1e-4
+    assert model.dtype == torch.bfloat16
 
 
 def test_special_tokens_in_text_become_plain_tokens(tiny):
