@@ -83,6 +83,7 @@ def sft_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> SFTCon
         "save_strategy": "steps",
         "save_steps": 0.1,
         "save_total_limit": 2,
+        "restore_callback_states_from_checkpoint": True,  # the early stop counts on after a resume
         "logging_steps": 1,
         # rows of like length share a batch: on a CPU padding costs what text costs
         "train_sampling_strategy": "group_by_length",
@@ -199,6 +200,7 @@ def save_model(model: Any, tokenizer: "PreTrainedTokenizerBase", goal: Path) -> 
     scratch = goal.with_name(goal.name + ".writing")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
+    plain.config.use_cache = True  # the trainer turned it off, and the file would tell every reader so
     plain.save_pretrained(str(scratch), safe_serialization=True)
     tokenizer.save_pretrained(str(scratch))
     shutil.rmtree(goal, ignore_errors=True)

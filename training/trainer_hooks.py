@@ -4,6 +4,7 @@ Owns the mark that makes a checkpoint whole, and how a trainer's config is made 
 """
 
 import dataclasses
+import json
 import logging
 import math
 import shutil
@@ -13,8 +14,10 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import transformers
+from transformers.trainer import TRAINER_STATE_NAME
 
 from data.errors import JobCancelledError, JobError
+from engine.jobs.folder import write_json
 from engine.jobs.report import Reporter
 
 logger = logging.getLogger(__name__)
@@ -102,7 +105,10 @@ class RunHooks(transformers.TrainerCallback):
 
 
 def last_checkpoint(work: Path) -> Path | None:
-    """The whole checkpoint of the most steps under `work`; those that were cut short are removed."""
+    """The whole checkpoint of the most steps under `work`; those that were cut short are removed.
+
+    The best one that it names is the one under `work`, wherever the training began: a run folder may have moved.
+    """
     whole: dict[int, Path] = {}
     for folder in work.glob("checkpoint-*"):
         steps = folder.name.removeprefix("checkpoint-")
@@ -111,13 +117,23 @@ def last_checkpoint(work: Path) -> Path | None:
         else:
             logger.warning("checkpoint %s was cut short; it is removed", folder)
             shutil.rmtree(folder, ignore_errors=True)
-    return whole[max(whole)] if whole else None
+    if not whole:
+        return None
+    last = whole[max(whole)]
+    file = last / TRAINER_STATE_NAME
+    if file.is_file():
+        state = json.loads(file.read_text("utf-8"))
+        if best := state.get("best_model_checkpoint"):
+            write_json(file, {**state, "best_model_checkpoint": str(work / Path(best).name)})
+    return last
 
 
 def trainer_config(
     config_class: type[_Config], work: Path, *, seed: int, defaults: Mapping[str, object], overrides: Mapping[str, Any]
 ) -> _Config:
     """The trainer's own config: our defaults, then a person's overrides under the names that TRL gives them.
+
+    For one GPU, where there are several the first that CUDA_VISIBLE_DEVICES leaves.
 
     Raises:
         JobError: a name that the config does not know, one that the run sets itself, or a value that does not fit.
@@ -133,7 +149,9 @@ def trainer_config(
             raise JobError(f"{kind}: there is no setting {name!r}{hint}; take a name of TRL's {kind}")
     settings = {**defaults, **overrides, "output_dir": str(work), "seed": seed, "report_to": "none"}
     try:
-        return config_class(**settings)
+        config = config_class(**settings)
     except (ValueError, TypeError, KeyError, ImportError) as exc:
         reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
         raise JobError(f"{kind}: the settings do not fit together ({reason}); correct them") from exc
+    config._n_gpu = min(config.n_gpu, 1)  # the library would spread over all that it sees, and has no setting for it
+    return config

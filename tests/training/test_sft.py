@@ -78,6 +78,7 @@ def test_training_lowers_the_loss_and_leaves_a_model_that_loads(tiny_model_folde
     assert done.best_validation_loss == min(losses)
     assert (done.trainable_parameters == whole) == (lora_rank is None)
     assert sum(parameter.numel() for parameter in model.parameters()) == whole
+    assert model.config.use_cache == load_causal_model(tiny_model_folder)[0].config.use_cache
     assert not list(tmp_path.glob("*.writing"))
 
 
@@ -130,6 +131,18 @@ def test_training_stops_once_the_validation_loss_rises(tiny_model_folder, tmp_pa
     done = tuned(tiny_model_folder, tmp_path, validation=other, max_steps=60, eval_steps=1)
 
     assert done.steps < 60
+
+
+def test_the_early_stop_counts_on_after_a_resume(tiny_model_folder, tmp_path):
+    other = [TokenRow((5, 6, 7, 500, 2), 3)]
+    rising = {"validation": other, "max_steps": 60, "eval_steps": 1}
+    whole = tuned(tiny_model_folder, tmp_path, name="whole", **rising)
+    with pytest.raises(JobCancelledError):
+        tuned(tiny_model_folder, tmp_path, report=CancelledAt(tmp_path / "e.jsonl", whole.steps - 1), **rising)
+
+    done = tuned(tiny_model_folder, tmp_path, **rising)
+
+    assert (done.resumed_from_step, done.steps) == (whole.steps - 1, whole.steps)
 
 
 @pytest.mark.parametrize(

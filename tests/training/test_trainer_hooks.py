@@ -65,6 +65,20 @@ def test_only_whole_checkpoints_are_continued_and_the_rest_goes(tmp_path):
     assert not (tmp_path / "checkpoint-100").exists()
 
 
+def test_the_best_checkpoint_is_found_in_a_run_that_moved(tmp_path):
+    for steps in (4, 6):
+        (tmp_path / f"checkpoint-{steps}").mkdir()
+        (tmp_path / f"checkpoint-{steps}" / CHECKPOINT_MARK).touch()
+    state = TrainerState(global_step=6, best_model_checkpoint="/elsewhere/work/checkpoint-4", best_metric=0.5)
+    state.save_to_json(str(tmp_path / "checkpoint-6" / "trainer_state.json"))
+
+    found = last_checkpoint(tmp_path)
+
+    read = TrainerState.load_from_json(str(found / "trainer_state.json"))
+    assert read.best_model_checkpoint == str(tmp_path / "checkpoint-4")
+    assert (read.global_step, read.best_metric) == (6, 0.5)
+
+
 def test_no_checkpoint_is_none(tmp_path):
     assert last_checkpoint(tmp_path / "nowhere") is None
 
@@ -90,3 +104,16 @@ def test_overrides_win_over_defaults(tmp_path):
     config = trainer_config(SFTConfig, tmp_path, seed=7, defaults=defaults, overrides={"learning_rate": 0.5})
 
     assert (config.learning_rate, config.max_steps, config.seed) == (0.5, 3, 7)
+
+
+def test_a_training_takes_one_of_several_gpus(tmp_path):
+    class TwoGpus(SFTConfig):
+        """As a machine with two would make it."""
+
+        def __post_init__(self):
+            super().__post_init__()
+            self._n_gpu = 2
+
+    config = trainer_config(TwoGpus, tmp_path, seed=1, defaults={"use_cpu": True, "bf16": False}, overrides={})
+
+    assert config.n_gpu == 1
