@@ -14,8 +14,8 @@ PLOT: Final = "learning-generator.svg"
 _SLICES: Final = ("all", *VARIANT_TYPE_KEYS)
 _NOTES: Final = (
     (
-        "The form comes first: with the type named before the item, or after few steps, the model wrote one type whatever "
-        "was asked. The short prompt tells the right option apart and first, and the type last, next to the reply."
+        "The form comes first: with the type named before the item, or after few steps, the model wrote one type "
+        "whatever was asked. The short prompt tells the right option apart and first, and the type last, next to the reply."
     ),
     (
         "Options are learnt in the order in which the prompt tells them; the desk shuffles them afterwards. Learning a "
