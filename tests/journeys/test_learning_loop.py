@@ -52,6 +52,7 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     # Retrain from the page; the gate follows by itself.
     page.goto(f"{desk.url}/training?role=verifier")
     page.get_by_role("button", name="Train the verifier").click()
+    page.wait_for_url("**/runs?run=*")
     training = eventually(lambda: ended(desk, "train-verifier", but=sample["training_run"]), "the verifier is trained")
     challenger = training["result"]["model_id"]
     gate = eventually(lambda: ended(desk, "gate-verifier"), "the gate has said its word")
@@ -82,6 +83,7 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     page.get_by_role("textbox", name="TRL's own SFT settings").fill("max_steps = 2\nper_device_train_batch_size = 2")
     page.get_by_role("textbox", name="TRL's own GRPO settings").fill("max_completion_length = 64")
     page.get_by_role("button", name="Train the generator").click()
+    page.wait_for_url("**/runs?run=*")
     refresh = eventually(lambda: ended(desk, "refresh-generator"), "the generator is refreshed", 900)
     generator = refresh["result"]["model_id"]
     assert refresh["result"]["steps"] == 2
