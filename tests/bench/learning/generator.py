@@ -7,7 +7,6 @@ those that the judge learnt from, and the held-out ones on which the three gener
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -169,21 +168,16 @@ def grpo(folder: Path) -> Mapping[str, Any]:
     }
 
 
-def comparison(folder: Path) -> Mapping[str, Any]:
-    """The three generators on the held-out questions: figures, own intervals, and the differences step by step."""
-    trials = [_trial(folder, name) for name in GENERATORS]
-    steps = zip(pairwise(GENERATORS), pairwise(trials), strict=True)
+def compare_sft(folder: Path) -> Mapping[str, Any]:
+    """What fine-tuning changed, question by question."""
+    return {"sft over base": _differences(folder, "base", "sft")}
+
+
+def compare_grpo(folder: Path) -> Mapping[str, Any]:
+    """What training by reward changed, and both together."""
     return {
-        "questions": HELD_OUT_QUESTIONS,
-        "judge": trials[0].judge,
-        "sampling": asdict(SAMPLING),
-        "generators": {name: _as_json(trial) for name, trial in zip(GENERATORS, trials, strict=True)},
-        "differences": {
-            f"{after} over {before}": {
-                key: asdict(change) for key, change in compared(*two, per_question=1, seed=SEED).difference.items()
-            }
-            for (before, after), two in steps
-        },
+        "grpo over sft": _differences(folder, "sft", "grpo"),
+        "grpo over base": _differences(folder, "base", "grpo"),
     }
 
 
@@ -206,7 +200,8 @@ def _trial(folder: Path, generator: str) -> Trial:
     from engine.verifiers import open_verifier
 
     model = base_folder() if generator == "base" else folder / f"{generator}-model"
-    backend = TransformersBackend.open({"model": str(model), "batch_size": 32})
+    # the demonstration's states are copied for every row: 32 rows of them took more memory than a small machine has
+    backend = TransformersBackend.open({"model": str(model), "batch_size": 8 if generator == "base" else 32})
     held_out = questions(HELD_OUT)[:HELD_OUT_QUESTIONS]
     return generator_trial(
         backend,
@@ -217,6 +212,12 @@ def _trial(folder: Path, generator: str) -> Trial:
         parts=folder / f"trial-{generator}",
         text=generator,
     )
+
+
+def _differences(folder: Path, before: str, after: str) -> Mapping[str, Any]:
+    """By slice; replies are read again, not asked again."""
+    trials = (_trial(folder, before), _trial(folder, after))
+    return {key: asdict(change) for key, change in compared(*trials, per_question=1, seed=SEED).difference.items()}
 
 
 def _as_json(trial: Trial) -> Mapping[str, Any]:
@@ -256,10 +257,11 @@ def _of_each_type(pairs: Sequence[tuple[Question, Variant]], each: int) -> list[
 
 STAGES: Final[Mapping[str, Stage]] = {
     "verifiers": verifiers,
+    "trial_base": trial_base,
     "sft": sft,
     "trial_sft": trial_sft,
+    "compare_sft": compare_sft,
     "grpo": grpo,
     "trial_grpo": trial_grpo,
-    "trial_base": trial_base,
-    "comparison": comparison,
+    "compare_grpo": compare_grpo,
 }

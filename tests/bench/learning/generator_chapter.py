@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from data.records import VARIANT_TYPE_KEYS
-from tests.bench.learning.generator import GENERATORS
+from tests.bench.learning.generator import GENERATORS, HELD_OUT_QUESTIONS, SAMPLING
 from tests.bench.learning.plot import Bar, Panel, svg
 from tests.bench.learning.stages import found
 
@@ -15,7 +15,8 @@ _SLICES: Final = ("all", *VARIANT_TYPE_KEYS)
 _NOTES: Final = (
     (
         "The form comes first: with the type named before the item, or after few steps, the model wrote one type "
-        "whatever was asked. The short prompt tells the right option apart and first, and the type last, next to the reply."
+        "whatever was asked. The short prompt tells the right option apart and first, and the type last, next to the "
+        "reply."
     ),
     (
         "Options are learnt in the order in which the prompt tells them; the desk shuffles them afterwards. Learning a "
@@ -39,19 +40,22 @@ _NOTES: Final = (
 
 
 def chapter(folder: Path, images: Path) -> Iterator[str]:
-    """Markdown lines; the plot goes to `images`. Nothing before the comparison is there."""
-    if not (folder / "comparison.json").exists():
+    """Markdown lines of the generators tried so far; the plot goes to `images`. Nothing before the first two."""
+    generators = {name: found(folder, f"trial_{name}") for name in GENERATORS if _is_there(folder, f"trial_{name}")}
+    if not _is_there(folder, "compare_sft"):
         return
-    told, sft, grpo, verifiers = (found(folder, name) for name in ("comparison", "sft", "grpo", "verifiers"))
-    generators = told["generators"]
+    differences = dict(found(folder, "compare_sft"))
+    if _is_there(folder, "compare_grpo"):
+        differences |= found(folder, "compare_grpo")
+    differences.pop("wall_s")
     (images / PLOT).write_text(_plot(generators), "utf-8")
     yield "## Generator"
     yield ""
     yield (
         f"The embedded model as it comes (asked with the desk's prompt and its demonstration), after supervised "
-        f"fine-tuning (SFT), and after training by reward from there (GRPO): {told['questions']} held-out questions, "
-        f"one variant of each of the seven types, temperature {told['sampling']['temperature']}, constrained decoding, "
-        f"the same seeds for all three. Intervals are 95 %, by a bootstrap over questions."
+        f"fine-tuning (SFT), and after training by reward from there (GRPO): {HELD_OUT_QUESTIONS} held-out questions, "
+        f"one variant of each of the seven types, temperature {SAMPLING.temperature}, constrained decoding, the same "
+        f"seeds for all. Intervals are 95 %, by a bootstrap over questions."
     )
     yield ""
     yield f"![Contract pass rate and accepted variants per 1,000 tokens, by type](images/{PLOT})"
@@ -68,14 +72,14 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield ""
     yield "| | contract pass rate | accepted per 1,000 tokens |"
     yield "| --- | --- | --- |"
-    for step, changes in told["differences"].items():
+    for step, changes in differences.items():
         change = changes["all"]
         yield (
             f"| {step} | {_interval(change['contract_pass_rate'], '{:+.0%}')} "
             f"| {_interval(change['accepted_per_1000_tokens'], '{:+.2f}')} |"
         )
     yield ""
-    yield from _verdicts(told)
+    yield from _expectations(generators, differences)
     yield ""
     yield "**Variety and shortcuts**, of the variants that pass their contract"
     yield ""
@@ -83,24 +87,40 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield ""
     yield "**What failed most**, required checks by generator (a reply may fail several)"
     yield ""
-    for name in GENERATORS:
-        yield f"- {TITLES[name]}: {_most_failed(generators[name])}"
+    for name, trial in generators.items():
+        yield f"- {TITLES[name]}: {_most_failed(trial)}"
     yield ""
     yield "**How it was made**"
     yield ""
+    yield from _making(folder)
+    trials = (f"{TITLES[name]} {_minutes(trial['wall_s'])}" for name, trial in generators.items())
+    yield f"- Trials: {', '.join(trials)}."
+    yield "- What was found on the way:"
+    yield from (f"  - {note}" for note in _NOTES)
+    yield ""
+
+
+def _is_there(folder: Path, stage: str) -> bool:
+    return (folder / f"{stage}.json").exists()
+
+
+def _making(folder: Path) -> Iterator[str]:
+    sft, verifiers = found(folder, "sft"), found(folder, "verifiers")
     yield (
         f"- SFT: every weight, {sft['rows']:,} accepted variants of {sft['questions']} questions, {sft['tokens']:,} "
         f"tokens once, {sft['steps']} steps, validation loss {sft['best_validation_loss']:.3f}, "
         f"{_minutes(sft['trained_s'])}."
     )
-    settings = grpo["settings"]
-    yield (
-        f"- GRPO: {grpo['steps']} steps of {settings['gradient_accumulation_steps']} group of "
-        f"{settings['num_generations']} replies, learning rate {settings['learning_rate']:g}, KL 0.02, types "
-        f"{', '.join(grpo['types'])}, {grpo['prompts']} prompts to draw from, {_minutes(grpo['trained_s'])}. "
-        f"{grpo['stop_reason'].capitalize() if grpo['stop_reason'] else 'No stop rule was met'}; probe "
-        f"{grpo['probe_before']:.2f} before, {grpo['probe_after']:.2f} after (nats a token)."
-    )
+    if _is_there(folder, "grpo"):
+        grpo = found(folder, "grpo")
+        settings = grpo["settings"]
+        yield (
+            f"- GRPO: {grpo['steps']} steps of {settings['gradient_accumulation_steps']} group of "
+            f"{settings['num_generations']} replies, learning rate {settings['learning_rate']:g}, KL 0.02, types "
+            f"{', '.join(grpo['types'])}, {grpo['prompts']} prompts to draw from, {_minutes(grpo['trained_s'])}. "
+            f"{grpo['stop_reason'].capitalize() if grpo['stop_reason'] else 'No stop rule was met'}; probe "
+            f"{grpo['probe_before']:.2f} before, {grpo['probe_after']:.2f} after (nats a token)."
+        )
     for name, words in (("reward", "Reward verifier"), ("judge", "Judge")):
         row = verifiers[name]
         valid = row["targets"]["valid"]
@@ -109,19 +129,14 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
             f"questions; out of fold on validity balanced accuracy {valid['balanced_accuracy']:.2f}, "
             f"PR-AUC of what fails {valid['fail_pr_auc']:.2f}, calibration error {valid['ece']:.3f}."
         )
-    trials = (f"{TITLES[name]} {_minutes(found(folder, f'trial_{name}')['wall_s'])}" for name in GENERATORS)
-    yield f"- Trials: {', '.join(trials)}."
-    yield "- What was found on the way:"
-    yield from (f"  - {note}" for note in _NOTES)
-    yield ""
 
 
 def _rates(generators: Mapping[str, Any], name: str, form: str) -> Iterator[str]:
-    yield "| type | " + " | ".join(TITLES[generator] for generator in GENERATORS) + " |"
-    yield "| --- |" + " --- |" * len(GENERATORS)
+    yield "| type | " + " | ".join(TITLES[generator] for generator in generators) + " |"
+    yield "| --- |" + " --- |" * len(generators)
     for key in _SLICES:
         cells = []
-        for generator in GENERATORS:
+        for generator in generators:
             row = generators[generator][key]
             interval = row["intervals"][name]
             value = form.format(row[name]) if row[name] is not None else "-"
@@ -130,21 +145,22 @@ def _rates(generators: Mapping[str, Any], name: str, form: str) -> Iterator[str]
         yield f"| {key} | " + " | ".join(cells) + " |"
 
 
-def _verdicts(told: Mapping[str, Any]) -> Iterator[str]:
-    """The issue's two expectations, and whether this run bears them out."""
-    base, sft = (told["generators"][name]["all"]["contract_pass_rate"] for name in ("base", "sft"))
+def _expectations(generators: Mapping[str, Any], differences: Mapping[str, Any]) -> Iterator[str]:
+    """What was expected before, and whether this run bears it out."""
+    base, sft = (generators[name]["all"]["contract_pass_rate"] for name in ("base", "sft"))
     times = f"{sft / base:.1f} times" if base else "from none to some"
     holds = sft > 0 and sft >= 5 * base
     yield (
         f"- Expected: SFT lifts the contract pass rate at least five-fold. {'It does' if holds else 'It does not'}: "
         f"{base:.0%} to {sft:.0%}, {times}."
     )
-    change = told["differences"]["grpo over sft"]["all"]["accepted_per_1000_tokens"]
+    expected = "- Expected: GRPO lifts accepted variants per 1,000 tokens beyond the interval."
+    if "grpo over sft" not in differences:
+        yield f"{expected} Not measured in this run."
+        return
+    change = differences["grpo over sft"]["all"]["accepted_per_1000_tokens"]
     beyond = change is not None and change["low"] > 0
-    yield (
-        f"- Expected: GRPO lifts accepted variants per 1,000 tokens beyond the interval. "
-        f"{'It does' if beyond else 'It does not'}: {_interval(change, '{:+.2f}')}."
-    )
+    yield f"{expected} {'It does' if beyond else 'It does not'}: {_interval(change, '{:+.2f}')}."
 
 
 def _variety(generators: Mapping[str, Any]) -> Iterator[str]:
@@ -152,7 +168,7 @@ def _variety(generators: Mapping[str, Any]) -> Iterator[str]:
     players = ("chance", "always_first", "longest_option", "most_overlap")
     yield "| | variants | " + " | ".join(name.replace("_", " ") for name in (*names, *players)) + " |"
     yield "| --- |" + " --- |" * (1 + len(names) + len(players))
-    for generator in GENERATORS:
+    for generator in generators:
         row = generators[generator]["all"]
         cheats = row["shortcuts"] or {}
         values = [*(row[name] for name in names), *(cheats.get(name) for name in players)]
@@ -187,12 +203,12 @@ def _plot(generators: Mapping[str, Any]) -> str:
             ("accepted_per_1000_tokens", "accepted variants per 1,000 generated tokens"),
         )
     ]
-    return svg(panels, [TITLES[name] for name in GENERATORS])
+    return svg(panels, [TITLES[name] for name in generators])
 
 
 def _bars(generators: Mapping[str, Any], key: str, name: str) -> Sequence[Bar]:
     bars = []
-    for generator in GENERATORS:
+    for generator in generators:
         row = generators[generator][key]
         interval = row["intervals"][name] or {}
         bars.append(Bar(row[name], interval.get("low"), interval.get("high")))
