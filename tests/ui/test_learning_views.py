@@ -111,6 +111,16 @@ def test_a_generator_that_cannot_be_trained_says_why_at_its_button(desk: Desk) -
     assert start_button(drawn).disabled
 
 
+def test_a_language_model_without_validation_labels_is_refused_before_it_starts(desk: Desk) -> None:
+    drawn = page("training", desk, LEA)
+
+    drawn.radio(key="verifier_kind").set_value("language").run()
+
+    assert not drawn.exception
+    assert start_button(drawn).disabled
+    assert "a language model would not know when to stop" in shown(drawn)
+
+
 def test_a_schedule_is_set_and_told(desk: Desk) -> None:
     drawn = page("training", desk, LEA)
 

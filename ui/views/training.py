@@ -43,7 +43,10 @@ def render(desk: Desk, actor: Actor) -> None:
         st.subheader(f"Train a {role}", anchor=False)
         why_not = _why_not(blockers, busy)
         if role == "verifier":
-            verifier_form(desk, lambda: still(actor), labels=found.labels, why_not=why_not)
+            validation = sum(part.labels for part in found.parts if part.part == "validation")
+            verifier_form(
+                desk, lambda: still(actor), labels=found.labels, validation_labels=validation, why_not=why_not
+            )
         else:
             generator_form(desk, lambda: still(actor), why_not=why_not)
         st.subheader("When", anchor=False)

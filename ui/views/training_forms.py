@@ -40,6 +40,9 @@ _VLLM: Final[Mapping[VllmMode, str]] = {
     "colocate": "colocate: vLLM on the trainer's GPU",
     "server": "server: a vLLM server at an address",
 }
+_NO_VALIDATION: Final = (
+    "No labels in validation, so a language model would not know when to stop: label variants of more questions."
+)
 _ELSEWHERE: Final = (
     "The run folder is made here and exported; it runs on a worker machine with a GPU and is collected from there "
     "(sagedesk run export, sagedesk run collect)."
@@ -48,9 +51,11 @@ _DRAWN: Final = "training_form"
 _STARTED: Final = "training_started"
 
 
-def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, why_not: str) -> None:
-    """`actor` is asked again when the form is sent."""
+def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, validation_labels: int, why_not: str) -> None:
+    """`actor` is asked again when the form is sent. `labels` are all that could be used."""
     kind: VerifierKind = st.radio("What to train", VERIFIER_KINDS, format_func=_KINDS.__getitem__, key="verifier_kind")
+    if kind == "language" and not validation_labels:
+        why_not = why_not or _NO_VALIDATION
     with st.form(f"verifier_{kind}", border=True):
         method: LanguageTraining = "era"
         base_model, overrides, compares = "", "", False

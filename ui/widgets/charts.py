@@ -27,7 +27,7 @@ def lines(frame: pd.DataFrame, *, x: str, series: Sequence[str], title: str, key
     long = thinned.melt(id_vars=[x], value_vars=list(series), var_name="line", value_name="value").dropna()
     axis = alt.Axis(format=".0%", tickCount=5) if is_share else alt.Axis(tickCount=5)
     scale = alt.Scale(domain=[0, 1]) if is_share else alt.Scale(zero=False, nice=True)
-    legend = alt.Legend(orient="top", columns=_LEGEND_COLUMNS, symbolType="stroke", offset=6, padding=0, labelLimit=130)
+    legend = alt.Legend(orient="top", columns=_LEGEND_COLUMNS, symbolType="stroke", offset=6, padding=0, labelLimit=145)
     chart = (
         alt.Chart(long)
         .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=24) if len(thinned) <= _POINTS_SEEN else False)
