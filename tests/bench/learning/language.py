@@ -25,6 +25,7 @@ from tests.bench.learning.stages import Stage, found
 from tests.bench.learning.verifier import SEED, by_contract, label_draw, majority, trained
 from tests.bench.learning.verifier_figures import Said, differences, figures, said_by
 from tests.bench.learning.verifier_rows import Drawn, encoder_folder, sides
+from training.calibrate import FEWEST_LABELS
 from training.held_out import scored_labels
 from training.labelled_rows import LabelledRows
 from training.language_verifier import LanguagePlan, train_language_verifier
@@ -32,7 +33,7 @@ from training.verifier_rows import TrainingMethod, method_targets
 
 TRAININGS: Final[tuple[tuple[TrainingMethod, int], ...]] = (("ira", 100), ("era", 100), ("ira", 300))
 """As far as an hour of two cores goes: a label is three rows of 340 tokens for ERA and one of 420 for IRA."""
-SUBSET: Final = 150
+SUBSET: Final = 100
 EPOCHS: Final = 1
 _SFT: Final[Mapping[str, object]] = {
     "num_train_epochs": EPOCHS,
@@ -45,16 +46,20 @@ _SFT: Final[Mapping[str, object]] = {
 }
 
 
-def verifier_zero_shot(folder: Path) -> Mapping[str, Any]:
+def verifier_zero_shot_era(folder: Path) -> Mapping[str, Any]:
+    return zero_shot(folder, "era")
+
+
+def verifier_zero_shot_ira(folder: Path) -> Mapping[str, Any]:
+    return zero_shot(folder, "ira")
+
+
+def zero_shot(folder: Path, method: TrainingMethod) -> Mapping[str, Any]:
     """P(yes) of the embedded model, asked each rubric or all at once, of the subset of test rows."""
-    rows, base = subset(folder), base_folder()
-    told: dict[str, Any] = {}
-    for method in ("era", "ira"):
-        begun = time.process_time()
-        opened = LanguageModelVerifier.load(base, "ira" if method == "ira" else "era_packed")
-        told[method] = _asked(opened, rows, "ira" if method == "ira" else "era", folder)
-        told[f"{method}_cpu_s"] = round(time.process_time() - begun, 1)
-    return told
+    begun = time.process_time()
+    opened = LanguageModelVerifier.load(base_folder(), "ira" if method == "ira" else "era_packed")
+    said = _asked(opened, subset(folder), method, folder)
+    return {"said": said, "cpu_s": round(time.process_time() - begun, 1)}
 
 
 def verifier_ira_100(folder: Path) -> Mapping[str, Any]:
@@ -108,24 +113,20 @@ def tuned(
 
 
 def verifier_language(folder: Path) -> Mapping[str, Any]:
-    """All of them side by side on the subset, those trainings included that have been run."""
+    """All of them side by side on the subset, those included that have been run."""
     pool, _ = sides(folder, "all")
     rows, encoder = subset(folder), Encoder.open(encoder_folder())
-    zero = found(folder, "verifier_zero_shot")
-    tables: dict[str, Said] = {
-        "majority": majority(pool, len(rows)),
-        "contract": by_contract(rows),
-        "zero-shot era": _arrays(zero["era"]),
-        "zero-shot ira": _arrays(zero["ira"]),
+    asked = {
+        **{f"zero-shot {method}": f"verifier_zero_shot_{method}" for method in ("era", "ira")},
+        **{f"{method} {labels}": f"verifier_{method}_{labels}" for method, labels in TRAININGS},
     }
-    told = {}
-    for method, labels in TRAININGS:
-        if (folder / f"verifier_{method}_{labels}.json").exists():
-            told[f"{method} {labels}"] = found(folder, f"verifier_{method}_{labels}")
-            tables[f"{method} {labels}"] = _arrays(told[f"{method} {labels}"]["said"])
+    told = {name: found(folder, stage) for name, stage in asked.items() if (folder / f"{stage}.json").exists()}
+    tables: dict[str, Said] = {"majority": majority(pool, len(rows)), "contract": by_contract(rows)}
+    tables |= {name: _arrays(one["said"]) for name, one in told.items()}
     for labels in sorted({labels for _, labels in TRAININGS}):
         drawn = pool.chosen(label_draw(pool, labels, 0))
         tables[f"feature {labels}"] = said_by(trained(drawn, seed=SEED, encoder=encoder), rows)
+    untrained = {name: f"zero-shot {name.split()[0]}" for name in told}
     return {
         "rows": len(rows),
         "questions": len(set(rows.groups)),
@@ -134,11 +135,16 @@ def verifier_language(folder: Path) -> Mapping[str, Any]:
             name: {target: round(float(np.nanstd(values)), 4) for target, values in said.items()}
             for name, said in tables.items()
         },
-        "over_zero_shot": {
-            name: differences(rows, [tables[f"zero-shot {name.split()[0]}"]], [tables[name]], seed=SEED)
-            for name in told
+        "mean": {
+            name: {target: round(float(np.nanmean(values)), 4) for target, values in said.items()}
+            for name, said in tables.items()
         },
-        "trainings": {name: {key: value for key, value in one.items() if key != "said"} for name, one in told.items()},
+        "over_zero_shot": {
+            name: differences(rows, [tables[before]], [tables[name]], seed=SEED)
+            for name, before in untrained.items()
+            if before in told
+        },
+        "language": {name: {key: value for key, value in one.items() if key != "said"} for name, one in told.items()},
     }
 
 
@@ -148,13 +154,14 @@ def subset(folder: Path) -> Drawn:
 
 
 def _parts(drawn: Drawn) -> Mapping[Part, LabelledRows]:
-    """A fifth of the questions, at random, both validates and calibrates."""
+    """A fifth of the questions, at random, validates, and calibrates where its labels are enough for a map."""
     names = sorted(set(drawn.groups))
     kept = set(Random(SEED).sample(names, len(names) // 5))
     rows = LabelledRows(drawn.pairs, drawn.answers, drawn.groups)
     held_out = rows.chosen([place for place, group in enumerate(drawn.groups) if group in kept])
     learnt = rows.chosen([place for place, group in enumerate(drawn.groups) if group not in kept])
-    return {"train": learnt, "validation": held_out, "calibration": held_out}
+    calibration = held_out if len(held_out) >= FEWEST_LABELS else held_out.chosen([])
+    return {"train": learnt, "validation": held_out, "calibration": calibration}
 
 
 def _asked(verifier: Verifier, rows: Drawn, method: TrainingMethod, folder: Path) -> Mapping[str, list[float | None]]:
@@ -185,8 +192,9 @@ def _calibrated_targets(model: Path) -> Sequence[str]:
 
 
 STAGES: Final[Mapping[str, Stage]] = {
-    "verifier_zero_shot": verifier_zero_shot,
+    "verifier_zero_shot_era": verifier_zero_shot_era,
     "verifier_ira_100": verifier_ira_100,
+    "verifier_zero_shot_ira": verifier_zero_shot_ira,
     "verifier_era_100": verifier_era_100,
     "verifier_ira_300": verifier_ira_300,
     "verifier_language": verifier_language,
