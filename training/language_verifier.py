@@ -23,6 +23,7 @@ import numpy as np
 
 from data.errors import InputError, ModelError
 from data.records import Part
+from engine.backends.transformers import load_tokenizer
 from engine.calibration import Calibration
 from engine.jobs.folder import write_json
 from engine.jobs.report import Reporter
@@ -107,15 +108,7 @@ def verifier_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     Raises:
         ModelError: it cannot be read, or splits yes or no into several tokens.
     """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            str(folder), trust_remote_code=False, local_files_only=True
-        )
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
-        raise ModelError(f"model folder {folder}: its tokenizer cannot be read ({reason}); use another model") from exc
+    tokenizer = load_tokenizer(folder)
     answer_tokens(tokenizer, yes=YES, no=NO)
     return tokenizer
 

@@ -66,17 +66,31 @@ def refuse_unfit_configs(plan: RefreshPlan) -> None:
         practice_config(plan)
 
 
-def imitate(plan: RefreshPlan, goal: Path) -> dict[str, Any]:
-    """Fine-tunes the base on accepted variants; early stop on those of validation questions."""
-    from transformers import AutoTokenizer
+def refuse_unfit_base(plan: RefreshPlan) -> None:
+    """Raises ModelError for a base without a tokenizer, or one that nothing can be asked of."""
+    from engine.backends.transformers import load_tokenizer, require_chat_template
 
+    require_chat_template(load_tokenizer(plan.base), plan.base)
+
+
+def imitate(plan: RefreshPlan, goal: Path) -> dict[str, Any]:
+    """Fine-tunes the base on accepted variants; early stop on those of validation questions, where there are any."""
+    from engine.backends.transformers import load_tokenizer
     from training.sft import fine_tune, generator_rows
 
-    tokenizer = AutoTokenizer.from_pretrained(str(plan.base), trust_remote_code=False, local_files_only=True)
+    tokenizer = load_tokenizer(plan.base)
     rows, validation = (
         generator_rows(pairs, tokenizer, max_tokens=_LONGEST_ROW)
         for pairs in (plan.inputs.accepted, plan.inputs.validation)
     )
+    if too_long := len(plan.inputs.accepted) - len(rows):
+        plan.report.message(
+            f"{too_long} of {len(plan.inputs.accepted)} accepted variants take more than {_LONGEST_ROW} tokens and are "
+            f"not imitated",
+            "warning",
+        )
+    if not validation:
+        plan.report.message("no accepted variant of a validation question: imitation makes all its steps", "warning")
     tuned = fine_tune(
         plan.base,
         rows,

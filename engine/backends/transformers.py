@@ -85,8 +85,7 @@ class TransformersBackend:
         named = settings.get("model")
         folder = model_folder(None if named is None else str(named))
         model, tokenizer = load_causal_model(folder)
-        if tokenizer.chat_template is None:
-            raise ModelError(f"model folder {folder} has no chat template; use an instruction-tuned model")
+        require_chat_template(tokenizer, folder)
         return cls(
             model,
             tokenizer,
@@ -257,6 +256,26 @@ def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokeniz
         model.cuda()  # type: ignore[call-arg]
     logger.info("loaded %s in %.1f s on %s", folder, time.monotonic() - begun, model.device)
     return model, tokenizer  # from_pretrained leaves a model in evaluation mode
+
+
+def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
+    """The tokenizer alone. Raises ModelError where it cannot be read."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        raise ModelError(f"model folder {folder}: its tokenizer cannot be read ({reason}); use another model") from exc
+    return tokenizer
+
+
+def require_chat_template(tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
+    """Raises ModelError where the model in `folder` does not say how it is talked to."""
+    if tokenizer.chat_template is None:
+        raise ModelError(f"model folder {folder} has no chat template; use an instruction-tuned model")
 
 
 def _end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:

@@ -27,7 +27,7 @@ from engine.verifiers import verifier_version
 from training.judges import refuse_the_reward
 from training.refresh_inputs import RefreshInputs, refresh_inputs
 from training.refresh_settings import RefreshGeneratorSettings
-from training.refresh_stages import RefreshPlan, compare, imitate, practise, refuse_unfit_configs
+from training.refresh_stages import RefreshPlan, compare, imitate, practise, refuse_unfit_base, refuse_unfit_configs
 
 Counts = dict[str, Any]  # JSON
 
@@ -52,6 +52,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     base = model_folder(None if settings.base_model is None else folder.model(settings.base_model))
     work.mkdir(exist_ok=True)
     plan = RefreshPlan(folder, settings, inputs, base, work, spec.seed, report)
+    refuse_unfit_base(plan)
     refuse_unfit_configs(plan)
     made, counts = base, Counts()
     if not settings.sft.skip:

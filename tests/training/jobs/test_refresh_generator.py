@@ -1,7 +1,9 @@
 """A refresh of the generator in a run folder, on the tiny model that knows two replies by heart."""
 
 import json
+import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ pytest.importorskip("trl", reason="needs sagedesk[ml]")
 
 from data.arrow import questions_table, variants_table
 from data.errors import JobCancelledError
+from data.records import VariantId
 from engine.backends.transformers import TransformersBackend
 from engine.baseline_training import train
 from engine.jobs.__main__ import run_job
@@ -175,6 +178,26 @@ def test_a_cancelled_imitation_leaves_no_stage_and_is_resumed(writer: Path, rewa
     assert counts["steps"] == 0
 
 
+def _without_chat_template(model: Path, goal: Path) -> Path:
+    shutil.copytree(model, goal)
+    (goal / "chat_template.jinja").unlink()
+    return goal
+
+
+def test_what_is_not_imitated_or_cannot_stop_it_early_is_told(writer: Path, reward: Path, tmp_path: Path) -> None:
+    long = replace(ACCEPTED, variant_id=VariantId("v_long"), context=f"{ACCEPTED.context} {'A word more. ' * 400}")
+    inputs = dict(inputs_of())
+    inputs["variants"] = pa.concat_tables([inputs["variants"], variants_table([long])])
+    inputs["accepted"] = pa.table({"variant_id": [str(ACCEPTED.variant_id), "v_long"]})
+    folder = refresh(tmp_path / "r", writer, reward, inputs, grpo={"steps": 0})
+
+    assert run_job(folder).error == ""
+
+    told = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
+    assert any("1 of 2 accepted variants take more than 1024 tokens" in text for text in told)
+    assert any("imitation makes all its steps" in text for text in told)
+
+
 def test_before_hours_of_training_it_says_what_would_stop_it_later(writer: Path, reward: Path, tmp_path: Path) -> None:
     told = {
         "there is no setting 'learning_speed'": {"grpo": {"steps": 2, "overrides": {"learning_speed": 1}}},
@@ -185,6 +208,7 @@ def test_before_hours_of_training_it_says_what_would_stop_it_later(writer: Path,
         "setting types": {"types": []},
         "no such folder": {"base_model": str(tmp_path / "nowhere")},
         "there is no verifier": {"reward_verifier": str(tmp_path)},
+        "has no chat template": {"base_model": str(_without_chat_template(writer, tmp_path / "no template"))},
     }
 
     for number, (reason, settings) in enumerate(told.items()):
