@@ -69,18 +69,6 @@ class Scored:
         return self.passes_contract and self.repeats is None
 
 
-def score_group(
-    request: GenerationRequest,
-    completions: Sequence[str],
-    verifier: Verifier,
-    settings: RewardSettings,
-    *,
-    now: datetime,
-) -> list[Scored]:
-    """`score_groups` of one prompt."""
-    return score_groups([request], [completions], verifier, settings, now=now)[0]
-
-
 def score_groups(
     requests: Sequence[GenerationRequest],
     completions: Sequence[Sequence[str]],

@@ -10,13 +10,13 @@ from tests.training.small_worlds import (
     reply,
     request,
 )
-from training.rewards import RewardSettings, Scored, score_group, score_groups, teaches, training_rewards
+from training.rewards import RewardSettings, Scored, score_groups, teaches, training_rewards
 
 PLAIN = RewardSettings(copy_penalty=0, length_penalty=0, position_penalty=0)
 
 
 def scored(*texts, verifier=None, settings=PLAIN, asked=None):
-    return score_group(asked or request(), texts, verifier or FakeVerifier(), settings, now=NOW)
+    return score_groups([asked or request()], [texts], verifier or FakeVerifier(), settings, now=NOW)[0]
 
 
 def test_the_reward_is_the_base_and_the_product_of_the_three_probabilities():
