@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _ID_HEX_DIGITS: Final = 16
 _MODEL_ID: Final = re.compile(f"[0-9a-f]{{{_ID_HEX_DIGITS}}}")
 
 logger = logging.getLogger(__name__)
+
+# A run that ends makes a challenger while a lead promotes: each would write the aliases back as it had read them.
+_changing_aliases = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,8 @@ def aliased(models: Path, role: ModelRole, alias: Alias) -> RegisteredModel | No
 def set_alias(models: Path, role: ModelRole, alias: Alias, model_id: str) -> None:
     """Raises NotFoundError for a model that is not there."""
     read_model(models, role, model_id)
-    _write_aliases(models, role, {**aliases(models, role), alias: model_id})
+    with _changing_aliases:
+        _write_aliases(models, role, {**aliases(models, role), alias: model_id})
 
 
 def promote(models: Path, role: ModelRole, model_id: str) -> None:
@@ -181,20 +186,21 @@ def promote(models: Path, role: ModelRole, model_id: str) -> None:
         NotFoundError, ModelError: it is not there, or not what was registered; the aliases are as they were.
     """
     open_model(models, role, model_id)
-    standing = aliases(models, role)
-    before = standing.get("champion")
-    if before == model_id:
-        return
-    challenger = standing.get("challenger")
-    _write_aliases(
-        models,
-        role,
-        {
-            "champion": model_id,
-            "challenger": None if challenger == model_id else challenger,
-            "previous": standing.get("previous") if before is None else before,
-        },
-    )
+    with _changing_aliases:
+        standing = aliases(models, role)
+        before = standing.get("champion")
+        if before == model_id:
+            return
+        challenger = standing.get("challenger")
+        _write_aliases(
+            models,
+            role,
+            {
+                "champion": model_id,
+                "challenger": None if challenger == model_id else challenger,
+                "previous": standing.get("previous") if before is None else before,
+            },
+        )
 
 
 def after_rollback(models: Path, role: ModelRole) -> str | None:
@@ -222,17 +228,18 @@ def roll_back(models: Path, role: ModelRole) -> RegisteredModel | None:
     """
     back_to = after_rollback(models, role)
     model = None if back_to is None else open_model(models, role, back_to)
-    standing = aliases(models, role)
-    challenger = standing.get("challenger")
-    _write_aliases(
-        models,
-        role,
-        {
-            "champion": back_to,
-            "challenger": None if challenger == back_to else challenger,
-            "previous": standing.get("champion"),
-        },
-    )
+    with _changing_aliases:
+        standing = aliases(models, role)
+        challenger = standing.get("challenger")
+        _write_aliases(
+            models,
+            role,
+            {
+                "champion": back_to,
+                "challenger": None if challenger == back_to else challenger,
+                "previous": standing.get("champion"),
+            },
+        )
     return model
 
 

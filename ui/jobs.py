@@ -255,13 +255,13 @@ class Supervisor:
         self._wake.set()
 
     def _reopen(self, run: Run, as_it_is_now: Run) -> None:
-        """Forget the end of a run that goes on."""
+        """Forget the end of a run that goes on; of one that may not go on the end stays as it was."""
         folder = RunFolder(Path(run.folder))
         folder.spec()
-        cut_torn_line(folder.events)
-        folder.clear_result()
         with self._store.write() as connection:
             self._refuse_second_training(connection, run.kind, but=run.run_id)
+            cut_torn_line(folder.events)
+            folder.clear_result()
             RunTable(connection).save(as_it_is_now)
 
     def _refuse_second_training(self, connection: Connection, kind: str, *, but: RunId | None = None) -> None:

@@ -1,5 +1,6 @@
 """The model registry."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -295,3 +296,33 @@ def test_one_damaged_manifest_does_not_hide_the_other_models(tmp_path: Path, cap
 
     assert all_models(tmp_path / "models", "verifier") == [second]
     assert "is damaged" in caplog.text
+
+
+def test_a_promotion_is_not_lost_to_a_challenger_that_comes_in_at_the_same_time(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    first, second, coming = (registered(tmp_path, text).model_id for text in ("one", "two", "three"))
+    promote(models, "verifier", first)
+    is_over = threading.Event()
+    came_in: list[str] = []
+    refused: list[ModelError] = []
+
+    def come_in() -> None:
+        while not is_over.is_set():
+            try:
+                set_alias(models, "verifier", "challenger", coming)
+                came_in.append(coming)
+            except ModelError as exc:
+                refused.append(exc)
+
+    thread = threading.Thread(target=come_in)
+    thread.start()
+    kept = []
+    for wanted in [second, first] * 20:
+        promote(models, "verifier", wanted)
+        kept.append(aliases(models, "verifier").get("champion") == wanted)
+    is_over.set()
+    thread.join()
+
+    assert came_in
+    assert refused == []
+    assert all(kept)

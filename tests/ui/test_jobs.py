@@ -442,6 +442,24 @@ def test_training_is_single_flight_a_role(bench: Bench) -> None:
         supervisor.resume(first.run_id)
 
 
+def test_a_resume_that_is_refused_leaves_what_the_run_ended_with(bench: Bench) -> None:
+    def refuse() -> None:
+        raise JobError("no room for the model")
+
+    bench.spoil = refuse
+    supervisor = bench.supervisor(max_running=1)
+    first = supervisor.wait(submit(supervisor, "train-verifier").run_id)
+    result = RunFolder(Path(first.folder)).result()
+    second = submit(supervisor, "train-verifier", seconds=60)
+
+    with pytest.raises(ConflictError, match=second.run_id):
+        supervisor.resume(first.run_id)
+
+    assert result is not None
+    assert RunFolder(Path(first.folder)).result() == result
+    supervisor.stop(end_jobs=True)
+
+
 def test_stopping_with_end_jobs_leaves_nothing_running(bench: Bench) -> None:
     supervisor = bench.supervisor()
     supervisor.start()
