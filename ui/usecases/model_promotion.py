@@ -13,6 +13,7 @@ from data.records import MODEL_ROLES, ModelRole, Run, RunId, SignOff, SignOffAct
 from data.store import Connection
 from data.tables.audit import AuditTable
 from data.tables.queue import QueueTable
+from data.tables.runs import RunTable
 from data.tables.sign_offs import SignOffTable
 from training.registry import (
     RegisteredModel,
@@ -159,7 +160,7 @@ def _judge_queue_after(desk: Desk, actor: Actor) -> None:
 
 
 def settle_sign_offs(desk: Desk) -> None:
-    """At start: put in use what was signed for last, where the desk ended between the sign-off and that.
+    """At start: put in use what was signed for last, and judge the queue by it, where the desk ended before that.
 
     What cannot be done is told in the log: the desk starts, with the champion that it had.
     """
@@ -171,8 +172,16 @@ def settle_sign_offs(desk: Desk) -> None:
         try:
             if aliases(desk.settings.models, role).get("champion") != newest.model_id:
                 _put_in_use(desk, newest)
+            elif role == "verifier" and not _has_verified_since(desk, newest):
+                judge_queue(desk, OPERATOR)
         except SagedeskError as exc:
             logger.warning("sign-off %s of %s cannot be carried out: %s", newest.sign_off_id, newest.signed_by, exc)
+
+
+def _has_verified_since(desk: Desk, signed: SignOff) -> bool:
+    with desk.store.read() as connection:
+        newest = RunTable(connection).newest(limit=1, kind="verify")
+    return any(run.created_at >= signed.signed_at for run in newest)
 
 
 def _put_in_use(desk: Desk, signed: SignOff) -> None:

@@ -18,7 +18,7 @@ from tests.ui.registered import registered_generator, registered_verifier
 from training.registry import RegisteredModel, aliases, promote
 from ui.settings import Settings
 from ui.usecases.context import Actor, Desk
-from ui.usecases.model_promotion import MAX_NOTE_CHARACTERS, promote_model, rollback_model
+from ui.usecases.model_promotion import MAX_NOTE_CHARACTERS, promote_model, rollback_model, settle_sign_offs
 from ui.usecases.models import show_model
 from ui.wiring import close_desk, open_desk
 
@@ -351,3 +351,24 @@ def test_a_queue_that_cannot_be_judged_is_told_and_the_promotion_stands(
 
     assert champion_of(desk) == pair[1].model_id
     assert len(signed(desk)) == 1
+
+
+def test_a_queue_that_was_not_judged_after_a_sign_off_is_judged_once_at_the_next_start(
+    desk: Desk,
+    pair: tuple[RegisteredModel, RegisteredModel],
+    queue_variants: Callable[..., list[VariantId]],
+) -> None:
+    queue_variants(1)
+    desk.settings.runs.rmdir()
+    desk.settings.runs.write_text("no folder can be made here")
+    with pytest.raises(JobError, match="champion has changed"):
+        promote_model(desk, LEA, model_id=pair[1].model_id, note="try", despite_gate=True)
+    desk.settings.runs.unlink()
+    desk.supervisor.stop(end_jobs=True)  # nothing starts any more: a run stays queued
+
+    settle_sign_offs(desk)
+    settle_sign_offs(desk)
+
+    with desk.store.read() as connection:
+        judging = RunTable(connection).newest(limit=9, kind="verify")
+    assert [(run.state, run.submitted_by) for run in judging] == [("queued", "operator")]
