@@ -123,8 +123,9 @@ def last_checkpoint(work: Path) -> Path | None:
     file = last / TRAINER_STATE_NAME
     if file.is_file():
         state = json.loads(file.read_text("utf-8"))
-        if best := state.get("best_model_checkpoint"):
-            write_json(file, {**state, "best_model_checkpoint": str(work / Path(best).name)})
+        best = state.get("best_model_checkpoint")
+        if best and best != (here := str(work / Path(best).name)):
+            write_json(file, {**state, "best_model_checkpoint": here})
     return last
 
 
