@@ -6,7 +6,7 @@ inputs/past_errors.parquet          variant_id: of these, where an earlier verif
 outputs/parts/champion, challenger  verdicts so far; what a resumed run does not judge again
 outputs/champion_verdicts.parquet, challenger_verdicts.parquet
 outputs/flips.parquet               answers on which the two differ
-outputs/gate.json                   the report; also the run's counts
+outputs/gate.json                   the report; without its flips also the run's counts
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class GateSettings(BaseModel):
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `gate` (the report), `outcome`, `labels`, `champion_version` and `challenger_version`.
+    """Counts: `gate` (the report without flips), `outcome`, `labels`, `champion_version` and `challenger_version`.
 
     Without any label it ends well, and the report says that nothing can be said.
 
@@ -92,7 +92,8 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     folder.write_output("flips", flips_table(found))
     write_json(folder.outputs / "gate.json", content)
     return {
-        "gate": content,
+        # A run's row is read by every list of runs: the items, which only leads see, stay in the folder.
+        "gate": {name: value for name, value in content.items() if name != "flips"},
         "outcome": found.outcome,
         "labels": len(rows),
         "champion_version": _version(champion),
