@@ -208,11 +208,11 @@ def generator_inputs(connection: Connection, now: datetime) -> Mapping[str, pa.T
     }
 
 
-def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[str, float | int]]:
+def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[str, float | None]]:
     """How far two people agree who answered the same variant blind; targets that nobody answered twice are absent.
 
-    `share` of the pairs that agree, `kappa` (Scott's pi: who came first means nothing; 1.0 where all say the same
-    thing of everything), `pairs`.
+    `share` of the pairs that agree, `kappa` (Scott's pi: who came first means nothing; None where all say the same
+    thing of everything, which chance alone would explain), `pairs`.
     """
     pairs = TrainingLabelTable(connection).blind_pairs()
     answers: dict[VerdictTarget, list[tuple[bool | None, bool | None]]] = {
@@ -223,11 +223,11 @@ def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[st
     return {target: _agreement(given) for target, given in answers.items() if given}
 
 
-def _agreement(given: list[tuple[bool | None, bool | None]]) -> Mapping[str, float | int]:
+def _agreement(given: list[tuple[bool | None, bool | None]]) -> Mapping[str, float | None]:
     share = sum(one == other for one, other in given) / len(given)
     yes = sum(answer is True for pair in given for answer in pair) / (2 * len(given))
     by_chance = yes**2 + (1 - yes) ** 2
-    kappa = 1.0 if by_chance == 1 else (share - by_chance) / (1 - by_chance)
+    kappa = None if by_chance == 1 else (share - by_chance) / (1 - by_chance)
     return {"share": share, "kappa": kappa, "pairs": len(given)}
 
 
