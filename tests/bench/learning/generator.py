@@ -51,10 +51,11 @@ _SFT: Final[Mapping[str, object]] = {
     "save_steps": 20,
 }
 _GRPO: Final[Mapping[str, object]] = {
-    "max_steps": 32,
+    "max_steps": 150,
     "num_generations": 8,
     "gradient_accumulation_steps": 1,
     "learning_rate": 5e-5,
+    "warmup_steps": 2,
     "top_p": 0.95,
     "max_completion_length": 200,
     "bf16": True,
