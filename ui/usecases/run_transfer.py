@@ -5,6 +5,7 @@ Refuses to take in the folder of another run, one whose inputs were changed, or 
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from ui.run_archive import (
 from ui.usecases.context import Actor, Desk, audit, require_lead
 
 _SCRATCH: Final = ".collect-"
+# Whoever collects clears away what an interrupted one left; that of one which goes on looks the same.
+_collecting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,15 @@ def collect_run(desk: Desk, actor: Actor, *, run_id: str, source: Path) -> Run:
         JobError: it cannot be copied; then the run is as it was.
     """
     require_lead(desk, actor, "run.collect", run_id)
+    with _collecting:
+        run, is_new = _collected(desk, run_id, source)
+    if is_new:
+        audit(desk, actor, "run.collect", run_id, source=str(source), state=run.state)
+    return run
+
+
+def _collected(desk: Desk, run_id: str, source: Path) -> tuple[Run, bool]:
+    """The run as it then stands, and whether this changed anything. For one thread at a time."""
     run = desk.supervisor.get(run_id)
     home = RunFolder(Path(run.folder))
     if not source.exists():
@@ -110,7 +122,7 @@ def collect_run(desk: Desk, actor: Actor, *, run_id: str, source: Path) -> Run:
                     f"wait for it, or start `python -m engine.jobs` there again"
                 )
             if run.state == "done" and result == home.result():
-                return run
+                return run, False
             is_at_home = root.resolve() == home.path.resolve()  # a worker on a shared disk works in the folder itself
             if not is_at_home and root != made:
                 copy_back(root, made)
@@ -119,8 +131,7 @@ def collect_run(desk: Desk, actor: Actor, *, run_id: str, source: Path) -> Run:
             )
     except OSError as exc:
         raise JobError(f"collecting run {run_id} from {source}: {exc.strerror or exc}; free room, then again") from exc
-    audit(desk, actor, "run.collect", run_id, source=str(source), state=run.state)
-    return run
+    return run, True
 
 
 def _checked_folder(source: Path, run_id: str) -> Path:

@@ -5,7 +5,10 @@ import json
 import shutil
 import subprocess
 import tarfile
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +90,14 @@ def work(at: Path, result: RunResult = DONE, weights: str = "new") -> None:
     (folder.outputs / "model").mkdir(exist_ok=True)
     (folder.outputs / "model" / "weights").write_text(weights)
     folder.finish(result)
+
+
+def eventually(look: Callable[[], list[Path]]) -> list[Path]:
+    deadline = time.monotonic() + 20
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
 
 
 def unpack(tar: Path, to: Path) -> Path:
@@ -200,6 +211,32 @@ def test_what_the_worker_made_is_taken_in_as_if_it_had_ended_here(home: Home, tm
     assert (Path(run.folder) / "log.txt").read_text() == "trained\n"
     assert not (Path(run.folder) / "models").exists()
     assert list(Path(run.folder).glob(".collect-*")) == []
+
+
+def test_a_second_collect_waits_for_the_first_and_changes_nothing(home: Home, tmp_path: Path) -> None:
+    run, other = home.submit(), home.submit("verify")
+    out = home.export(run, tmp_path / "out")
+    work(out)
+    supervisor, is_held, may_go = home.desk.supervisor, threading.Event(), threading.Event()
+
+    def hold(folder: RunFolder) -> None:
+        is_held.set()
+        may_go.wait(20)
+        work(folder.path)
+
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(supervisor.take_in, other.run_id, hold)
+        assert is_held.wait(20)
+        first = threads.submit(home.collect, run, out)
+        copied = eventually(lambda: list(Path(run.folder).glob(".collect-*/made/result.json")))
+        second = threads.submit(home.collect, run, out)
+        time.sleep(0.3)
+        still_there = copied[0].exists()
+        may_go.set()
+
+        assert still_there
+        assert [it.result(20).state for it in (first, second)] == ["done", "done"]
+    assert (Path(run.folder) / "outputs" / "model" / "weights").read_text() == "new"
 
 
 def test_collecting_twice_changes_nothing(home: Home, tmp_path: Path) -> None:
