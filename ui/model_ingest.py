@@ -1,7 +1,8 @@
 """What becomes of a trained model: registered with all that it came from, a challenger, and a verifier meets the gate.
 
 The first verifier becomes champion by itself, for without one nothing is judged; every later change is a person's.
-A model is copied in before the transaction that marks its training as done; again, both change nothing.
+A model is copied in, and the first one hashed again, before the transaction that marks its training as done; a second
+time both change nothing.
 """
 
 import json
@@ -19,7 +20,7 @@ from data.tables import models as model_rows
 from engine.jobs.folder import RunFolder
 from engine.jobs.versions import VERSIONS_FILE
 from engine.verifiers import verifier_method, verifier_version
-from training.registry import RegisteredModel, aliased, aliases, promote, register, set_alias, verified
+from training.registry import RegisteredModel, aliased, aliases, register, set_alias, verified
 from ui.settings import Settings
 from ui.submission import Ingest, Ingested, Prepare
 from ui.usecases.gates import gate_submission
@@ -44,12 +45,14 @@ def prepare_verifier(settings: Settings, folder: RunFolder, run: Run, now: Calla
     kind, version = verifier_method(made), verifier_version(made)
     model = _registered(settings, folder, run, role="verifier", kind=kind, version=version)
     rival = _Rival.of(settings, model)
+    if "champion" not in aliases(settings.models, "verifier"):
+        verified(model)
 
     def ingest(connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
         _tell_store(connection, model, now())
         champion_id = aliases(settings.models, "verifier").get("champion")
         if champion_id is None:
-            promote(settings.models, "verifier", model.model_id)
+            set_alias(settings.models, "verifier", "champion", model.model_id)
         # The same labels and seed give the champion again: it is no challenger of itself.
         if champion_id in (None, model.model_id):
             return Ingested({"model_id": model.model_id, "is_champion": True})

@@ -17,6 +17,7 @@ from engine.jobs.settings import parsed_settings
 from training.jobs.train_verifier import TrainVerifierSettings
 from training.refresh_settings import RefreshGeneratorSettings
 from training.registry import aliased, aliases, verified
+from ui.cluster_parts import ensure_parts
 from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
 from ui.usecases.models import champion_verifier, generator_in_use
@@ -89,8 +90,9 @@ def retrain_verifier(
             "compare_methods": compare_methods,
         }
     _refuse_blocked(desk, actor, "verifier", max_labels)
-    with desk.store.write() as connection:
-        inputs = verifier_inputs(connection, desk.now(), max_labels=max_labels, seed=seed)
+    _settle_parts(desk)
+    with desk.store.read() as connection:
+        inputs = verifier_inputs(connection, max_labels=max_labels, seed=seed)
     return _submit(
         desk,
         actor,
@@ -176,8 +178,9 @@ def refresh_generator(
         "comparison": {"questions": comparison_questions, "per_question": COMPARISON_PER_QUESTION},
     }
     _refuse_blocked(desk, actor, "generator", None)
-    with desk.store.write() as connection:
-        inputs = generator_inputs(connection, desk.now())
+    _settle_parts(desk)
+    with desk.store.read() as connection:
+        inputs = generator_inputs(connection)
     return _submit(
         desk,
         actor,
@@ -237,6 +240,12 @@ def _refuse_blocked(desk: Desk, actor: Actor, role: ModelRole, max_labels: int |
         return  # the supervisor refuses that, and names the run
     if blockers := preview_training(desk, actor, role=role, max_labels=max_labels).blockers:
         raise ConflictError(f"the {role} cannot be trained now: {'; '.join(blockers)}")
+
+
+def _settle_parts(desk: Desk) -> None:
+    """Every question gets its part for good. A short write: building the inputs takes seconds, and needs none."""
+    with desk.store.write() as connection:
+        ensure_parts(connection, desk.now())
 
 
 def _submit(desk: Desk, actor: Actor, role: ModelRole, action: str, wanted: Submission) -> Run:

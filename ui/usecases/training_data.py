@@ -7,14 +7,13 @@ such questions, without a label, to be compared on. What a run has in its folder
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
 
 from data.arrow import QUESTION_SCHEMA, VARIANT_SCHEMA, questions_table, variants_table
 from data.dimensions import DIMENSIONS, DimensionKey
-from data.errors import InputError
+from data.errors import ConflictError, InputError
 from data.records import (
     MODEL_ROLES,
     PARTS,
@@ -36,7 +35,7 @@ from data.tables.variants import VariantTable
 from training.examples import labels_table
 from training.gate_report import MIN_GATE_LABELS, MIN_GATE_QUESTIONS
 from training.registry import aliased
-from ui.cluster_parts import ensure_parts, parts
+from ui.cluster_parts import parts
 from ui.training_set import TrainingSet, sample_records, training_set
 from ui.usecases.context import Actor, Desk, require_lead
 
@@ -164,15 +163,14 @@ def preview_training(desk: Desk, actor: Actor, *, role: ModelRole, max_labels: i
     )
 
 
-def verifier_inputs(
-    connection: Connection, now: datetime, *, max_labels: int | None = None, seed: int = 0
-) -> Mapping[str, pa.Table]:
-    """Of a train-verifier run: questions, variants, labels. Within a write: every question gets its part for good.
+def verifier_inputs(connection: Connection, *, max_labels: int | None = None, seed: int = 0) -> Mapping[str, pa.Table]:
+    """Of a train-verifier run: questions, variants, labels. Every question has its part already: see `ensure_parts`.
 
     Raises:
         InputError: `max_labels` leaves no room for the first labels that are always kept.
+        ConflictError: a question has no part.
     """
-    ensure_parts(connection, now)
+    _refuse_without_part(connection)
     found = training_set(connection, parts(connection), max_labels=max_labels, seed=seed)
     return _inputs(connection, found.labels)
 
@@ -188,14 +186,17 @@ def gate_inputs(connection: Connection) -> Mapping[str, pa.Table]:
     return {**_inputs(connection, labels), "past_errors": _ids("variant_id", misjudged)}
 
 
-def generator_inputs(connection: Connection, now: datetime) -> Mapping[str, pa.Table]:
-    """Of a refresh-generator run. Within a write: every question gets its part for good.
+def generator_inputs(connection: Connection) -> Mapping[str, pa.Table]:
+    """Of a refresh-generator run. Every question has its part already: see `ensure_parts`.
 
     accepted: variants to imitate, of train questions. prompts: train questions, that the policy practises on.
     held_out: gate questions, for the comparison, of which no label or variant is among the inputs. probe: labelled
     variants of validation questions. labels: all of train, validation and calibration.
+
+    Raises:
+        ConflictError: a question has no part.
     """
-    ensure_parts(connection, now)
+    _refuse_without_part(connection)
     cluster_parts = parts(connection)
     found = training_set(connection, cluster_parts)
     asked = _questions_by_part(connection, cluster_parts)
@@ -221,6 +222,11 @@ def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[st
     }
     answers["valid"] = [(pair.one.is_valid, pair.other.is_valid) for pair in pairs]
     return {target: _agreement(given) for target, given in answers.items() if given}
+
+
+def _refuse_without_part(connection: Connection) -> None:
+    if ClusterPartTable(connection).without_part():
+        raise ConflictError("questions came in while the training was prepared; start it again")
 
 
 def _agreement(given: list[tuple[bool | None, bool | None]]) -> Mapping[str, float | None]:

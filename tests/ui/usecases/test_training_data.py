@@ -10,7 +10,7 @@ import pytest
 
 from data.arrow import questions_from, variants_from
 from data.dimensions import DIMENSIONS
-from data.errors import InputError, PermissionDeniedError
+from data.errors import ConflictError, InputError, PermissionDeniedError
 from data.ids import cluster_id
 from data.records import Answers, Part, Run, RunId, RunState, VariantId, Verdict, VerdictTarget
 from data.store import MIGRATIONS, Connection, Store, migrate
@@ -22,6 +22,7 @@ from engine.jobs.folder import RunFolder
 from tests.ui.labelled_store import NO, NOON, YES, LabelledStore, cluster_of
 from training.examples import LABEL_SCHEMA, learnt_from_sample
 from training.registry import promote, register
+from ui.cluster_parts import ensure_parts
 from ui.usecases.context import OPERATOR, Actor, Desk
 from ui.usecases.training_data import (
     DimensionCount,
@@ -47,6 +48,16 @@ def connection() -> Iterator[Connection]:
 @pytest.fixture
 def people(connection: Connection) -> LabelledStore:
     return LabelledStore(connection)
+
+
+def for_verifier(connection: Connection) -> Mapping[str, pa.Table]:
+    ensure_parts(connection, NOON)
+    return verifier_inputs(connection)
+
+
+def for_generator(connection: Connection) -> Mapping[str, pa.Table]:
+    ensure_parts(connection, NOON)
+    return generator_inputs(connection)
 
 
 def ids(table: pa.Table, name: str = "variant_id") -> set[str]:
@@ -78,8 +89,8 @@ def too_few(labels: int, *, of: int) -> str:
 def test_what_was_said_of_a_gate_question_is_in_no_input_but_the_gates(people: LabelledStore) -> None:
     label_many(people)
 
-    verifier = verifier_inputs(people.connection, NOON)
-    generator = generator_inputs(people.connection, NOON)
+    verifier = for_verifier(people.connection)
+    generator = for_generator(people.connection)
     gate = gate_inputs(people.connection)
 
     parts = {cluster: it.part for cluster, it in ClusterPartTable(people.connection).standing().items()}
@@ -108,13 +119,22 @@ def test_what_was_said_of_a_gate_question_is_in_no_input_but_the_gates(people: L
     assert ids(generator["labels"]) == ids(verifier["labels"])
 
 
+def test_nothing_is_learnt_from_while_a_question_has_no_part(people: LabelledStore) -> None:
+    people.ask("Question")
+
+    with pytest.raises(ConflictError, match="start it again"):
+        verifier_inputs(people.connection)
+    with pytest.raises(ConflictError, match="start it again"):
+        generator_inputs(people.connection)
+
+
 def test_no_group_is_in_two_parts_and_later_runs_do_not_redraw_them(people: LabelledStore) -> None:
     seen: dict[str, str] = {}
     for round_number in range(4):
         asked = people.ask_many([f"Question {round_number}.{number}" for number in range(7)], variants=2)
         people.say_at_once((variant, YES, True) for of_one in asked for variant in of_one)
         labels = [
-            *verifier_inputs(people.connection, NOON)["labels"].to_pylist(),
+            *for_verifier(people.connection)["labels"].to_pylist(),
             *gate_inputs(people.connection)["labels"].to_pylist(),
         ]
         for row in labels:
@@ -129,13 +149,13 @@ def test_a_deleted_annotation_is_out_of_the_next_set_and_the_old_runs_folder_sta
     kept, deleted = people.ask("Question", part="train", variants=2)
     people.say(kept)
     people.say(deleted)
-    before = verifier_inputs(people.connection, NOON)
+    before = for_verifier(people.connection)
     folder = RunFolder.create(
         tmp_path / "r_1", run_id="r_1", kind="train-verifier", settings={}, seed=0, code_version="1", inputs=before
     )
 
     people.say(deleted, is_deleted=True)
-    after = verifier_inputs(people.connection, NOON)
+    after = for_verifier(people.connection)
 
     assert ids(after["labels"]) == ids(before["labels"]) - {deleted}
     assert deleted not in ids(after["variants"])
@@ -147,7 +167,7 @@ def test_inputs_have_a_row_for_each_label_variant_and_question(people: LabelledS
     [variant] = people.ask("Question", part="train")
     people.say(variant, Answers(True, False, True), is_blind=False)
 
-    inputs = verifier_inputs(people.connection, NOON)
+    inputs = for_verifier(people.connection)
 
     assert inputs["labels"].schema == LABEL_SCHEMA
     assert [row for row in inputs["labels"].to_pylist() if row["variant_id"] == variant] == [
@@ -164,7 +184,7 @@ def test_a_gate_of_questions_whose_part_is_not_stored_is_empty(people: LabelledS
     label_many(people, questions=8)
 
     assert gate_inputs(people.connection)["labels"].num_rows == 0
-    verifier_inputs(people.connection, NOON)
+    for_verifier(people.connection)
     assert gate_inputs(people.connection)["labels"].num_rows > 0
 
 
@@ -233,7 +253,7 @@ def test_a_store_of_the_first_version_gets_parts_for_what_was_queued_and_answere
     store = Store.open(tmp_path / "old.duckdb", now=lambda: NOON)
 
     with store.write() as connection:
-        verifier, gate = verifier_inputs(connection, NOON), gate_inputs(connection)
+        verifier, gate = for_verifier(connection), gate_inputs(connection)
         standing = ClusterPartTable(connection).standing()
         item = QueueTable(connection).find(variants[0])
     store.close()
@@ -253,7 +273,7 @@ def test_the_preview_counts_what_the_run_then_gets_and_keeps_nothing(desk: Desk)
 
     with desk.store.write() as connection:
         assert ClusterPartTable(connection).standing() == {}
-        from_now_on = verifier_inputs(connection, NOON)["labels"].to_pylist()
+        from_now_on = for_verifier(connection)["labels"].to_pylist()
         gate = gate_inputs(connection)["labels"].to_pylist()
     assert found.labels == len(from_now_on)
     assert found.gate_labels == len(gate) == 12
