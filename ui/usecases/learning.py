@@ -31,6 +31,8 @@ VllmMode = Literal["off", "colocate", "server"]
 VLLM_MODES: Final[tuple[VllmMode, ...]] = get_args(VllmMode)
 COMPARISON_PER_QUESTION: Final = 2
 
+_SECRET_ENDINGS: Final = ("token", "password", "key")
+_TEXT_TOKENS: Final = frozenset({"bos_token", "eos_token", "pad_token", "unk_token"})
 _MAX_SEED: Final = 2**32
 _MAX_LABELS: Final = 10_000_000
 _MAX_LORA_RANK: Final = 1_024
@@ -62,7 +64,7 @@ def retrain_verifier(
         max_labels: learn from at most so many, of which 30 % are among the first; all if None.
         target_precision: 0.5 to 1 (excluded), of what the verifier will call valid.
         compare_methods: train a language model by both methods on the same rows, and say how they compare.
-        sft: TRL's own options by their names, in place of ours.
+        sft: TRL's own options by their names, in place of ours; without secrets.
         elsewhere: for a worker machine: the run waits for `sagedesk run export`.
 
     Raises:
@@ -75,6 +77,7 @@ def retrain_verifier(
     _check_seed(seed)
     _check_range("max_labels", max_labels, 1, _MAX_LABELS)
     _check_range("lora_rank", lora_rank, 1, _MAX_LORA_RANK)
+    _refuse_secrets(sft)
     if not 0.5 <= target_precision < 1:
         raise InputError(f"target precision {target_precision}: use 0.5 up to, not with, 1")
     settings: dict[str, object] = {"verifier": kind, "target_precision": target_precision}
@@ -129,6 +132,7 @@ def refresh_generator(
         sft_epochs: over the accepted variants.
         lora_rank: None trains all weights.
         sft: TRL's own options of the first stage by their names, in place of ours; `grpo` those of the second.
+            Without secrets.
         grpo_steps: 0 leaves the second stage out.
         group_size: replies to one prompt that are held against each other.
         vllm: how the second stage samples: `off` in the trainer, `colocate` beside it, `server` at `vllm_url`.
@@ -151,6 +155,8 @@ def refresh_generator(
     _check_range("grpo_steps", grpo_steps, 0, _MAX_STEPS)
     _check_range("group_size", group_size, 2, 256)
     _check_range("comparison_questions", comparison_questions, 1, 10_000)
+    _refuse_secrets(sft)
+    _refuse_secrets(grpo)
     if not 0 < sft_epochs <= 100:
         raise InputError(f"sft_epochs {sft_epochs}: use more than 0, up to 100")
     if skip_sft and grpo_steps == 0:
@@ -271,6 +277,21 @@ def _model_reference(named: str | None) -> str | None:
     raise InputError(
         f"base model {named!r}: no such folder; give one that holds config.json, or a hub id like owner/name"
     )
+
+
+def _refuse_secrets(options: object) -> None:
+    """Settings stand in the run's row, its folder and what is exported. Raises InputError, which tells names alone."""
+    if not isinstance(options, Mapping):
+        return
+    for name, value in options.items():
+        lowered = str(name).lower()
+        if lowered.endswith(_SECRET_ENDINGS) and lowered not in _TEXT_TOKENS:
+            raise InputError(
+                f"{name}: settings are kept in the open, so no token, password or key goes in; leave it out"
+            )
+        if isinstance(value, str) and "@" in value.partition("://")[2]:
+            raise InputError(f"{name}: use http://HOST:PORT, without a password in it")
+        _refuse_secrets(value)
 
 
 def _check_seed(seed: int) -> None:

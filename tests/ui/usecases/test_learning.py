@@ -97,6 +97,7 @@ def test_a_language_model_is_told_its_method_and_base(idle: Desk, tmp_path: Path
         ({"max_labels": 0}, "max_labels 0"),
         ({"target_precision": 1.0}, "target precision 1.0"),
         ({"kind": "language", "base_model": "no folder"}, "no such folder"),
+        ({"kind": "language", "sft": {"hub_token": "t"}}, "hub_token: settings are kept in the open"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_starts(
@@ -211,6 +212,10 @@ def test_a_damaged_verifier_rewards_nothing(idle: Desk, tmp_path: Path) -> None:
         ({"vllm": "server", "vllm_url": "file:///etc/passwd"}, "http://HOST:PORT"),
         ({"vllm": "perhaps"}, "off, colocate, server"),
         ({"comparison_questions": 0}, "comparison_questions 0"),
+        ({"sft": {"hub_token": "secret"}}, "hub_token: settings are kept in the open"),
+        ({"grpo": {"push_to_hub_token": "secret"}}, "push_to_hub_token: settings are kept in the open"),
+        ({"grpo": {"model_init_kwargs": {"API_KEY": "secret"}}}, "API_KEY: settings are kept in the open"),
+        ({"grpo": {"vllm_server_base_url": "http://me:secret@gpu:8000"}}, "without a password"),
     ],
 )
 def test_a_refresh_that_cannot_be_is_refused(idle: Desk, given: dict[str, object], words: str) -> None:
