@@ -98,7 +98,7 @@ def _curve_words(curve: Mapping[str, Any]) -> str:
         f"{int(most):,} ROC-AUC goes from {aucs[0]} to {aucs[1]} on LC and from {aucs[2]} to {aucs[3]} on validity. "
         f"Words and cosines say little of which ending follows, and more labels of the same kind do not change that. "
         f"CPU time of a training and of judging the test rows, features aside: {seconds}. Zero-shot figures of the "
-        f"embedded language model stand beside its fine-tuned ones below, on a part of the test rows."
+        f"embedded language model stand below, on a part of the test rows."
     )
 
 
@@ -114,7 +114,8 @@ def _queue(folder: Path, images: Path) -> Iterator[str]:
         f"{any_set['repeats']} repeats. The queue's order is the desk's rule with the verifier of the round: "
         f"{any_set['blind_share']:.0%} blind at random places, the rest by how near it is to one half on any "
         f"dimension; uncertainty alone is the same without the blind share. Differences are to random order at as many "
-        f"labels, on the same test rows, paired, with 95 % intervals over test questions and repeats."
+        f"labels, on the same test rows, paired, with 95 % intervals over test questions and repeats, each by itself: "
+        f"of so many, a few lie beyond theirs by chance."
     )
     yield ""
     yield f"![Balanced accuracy and ROC-AUC of validity by number of labels and order](images/{QUEUE_PLOT})"
@@ -179,8 +180,8 @@ def _language(folder: Path) -> Iterator[str]:
     yield "### The embedded language model as verifier"
     yield ""
     yield (
-        f"SmolLM2-135M, as it comes and with every weight trained, asked of {told['rows']} of the test rows "
-        f"({told['questions']} questions, every fault); everything else in these tables is of the very same rows and "
+        f"SmolLM2-135M, as it comes and, where measured, with every weight trained, asked of {told['rows']} of the "
+        f"test rows ({told['questions']} questions, every fault); everything else in these tables is of the very same rows and "
         f"of one draw of labels. Of the labels a fifth of the questions is kept to stop by, and to calibrate where it "
         f"holds enough; the feature verifier learns from all."
     )
@@ -189,12 +190,12 @@ def _language(folder: Path) -> Iterator[str]:
         yield from _table(title, measure, [(_verifier_name(name), one) for name, one in told["verifiers"].items()])
     for name, one in told["language"].items():
         yield f"- {_verifier_name(name)}: {_how(one)}; {_base_rate_words(told, name)}."
-    missing = [_verifier_name(f"{method} {labels}") for method, labels in TRAININGS]
-    missing = [name for name in missing if name not in map(_verifier_name, told["language"])]
+    wanted = ["zero-shot era", "zero-shot ira", *(f"{method} {labels}" for method, labels in TRAININGS)]
+    missing = [_verifier_name(name) for name in wanted if name not in told["language"]]
     if missing:
         yield (
-            f"- Not measured in this run, for want of time on a shared machine: {', '.join(missing)}. "
-            f"`make bench-learning` goes on with them."
+            f"- Not measured in this run, for want of time on a shared machine: {', '.join(missing)}. Nothing is said "
+            f"here of what they would do; a whole `make bench-learning` runs them."
         )
     yield ""
 
