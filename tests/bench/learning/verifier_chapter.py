@@ -181,9 +181,9 @@ def _language(folder: Path) -> Iterator[str]:
     yield ""
     yield (
         f"SmolLM2-135M, as it comes and, where measured, with every weight trained, asked of {told['rows']} of the "
-        f"test rows ({told['questions']} questions, every fault); everything else in these tables is of the very same rows and "
-        f"of one draw of labels. Of the labels a fifth of the questions is kept to stop by, and to calibrate where it "
-        f"holds enough; the feature verifier learns from all."
+        f"test rows ({told['questions']} questions, every fault); everything else in these tables is of the "
+        f"very same rows and of one draw of labels. Of the labels a fifth of the questions is kept "
+        f"to stop by, and to calibrate where it holds enough; the feature verifier learns from all."
     )
     yield ""
     for measure, title in _MEASURES.items():
