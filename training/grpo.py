@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 from datasets import Dataset
@@ -27,7 +27,7 @@ from data.ids import row_seed
 from engine.backends.protocol import GenerationRequest, Sampling
 from engine.backends.transformers import load_causal_model
 from engine.jobs.report import Reporter
-from engine.prompts import asks_for_control, tuned_messages
+from engine.prompts import Message, asks_for_control, tuned_messages
 from engine.variant_types.table import VARIANT_TYPES
 from engine.verify import Verifier
 from training.grpo_hooks import GRPO_NAMES, Watch
@@ -37,6 +37,9 @@ from training.rewards import RewardSettings
 from training.sft import lora_adapters, save_model, weights_digest
 from training.stop_rules import StopRules
 from training.trainer_hooks import RunHooks, last_checkpoint, trainer_config
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 VllmMode = Literal["off", "colocate", "server"]
 
@@ -148,6 +151,7 @@ def train_grpo(
     if lora_rank is None:
         # half-precision weights would swallow small updates; bf16 then is autocast's
         model.float()  # type: ignore[no-untyped-call]
+    prompts = _fitting(prompts, model, tokenizer, config, report)
     checkpoint = last_checkpoint(Path(config.output_dir))
     resumed = int(checkpoint.name.removeprefix("checkpoint-")) if checkpoint else 0
     rows = probe_rows(probe, tokenizer, max_tokens=_LONGEST_PROBE, seed=config.seed)
@@ -224,6 +228,43 @@ def prompt_order(prompts: Sequence[GenerationRequest], *, seed: int) -> Iterator
         turn += 1
 
 
+def _fitting(
+    prompts: Sequence[GenerationRequest],
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    config: GRPOConfig,
+    report: Reporter,
+) -> list[GenerationRequest]:
+    """Those that leave room for a reply within the model's positions; how many do not is told.
+
+    Raises:
+        JobError: none does.
+    """
+    positions = getattr(model.config, "max_position_embeddings", None)
+    room = positions - (config.max_completion_length or 0) if isinstance(positions, int) else math.inf
+    kept = [
+        request
+        for request in prompts
+        if len(tokenizer(_told(tokenizer, request), add_special_tokens=False).input_ids) <= room
+    ]
+    if not kept:
+        raise JobError(
+            f"GRPO: no prompt fits the model's {positions} positions with {config.max_completion_length} tokens of "
+            f"reply; give a smaller max_completion_length, or another base model"
+        )
+    if left := len(prompts) - len(kept):
+        report.message(f"{left} of {len(prompts)} prompts are too long for the model and left out", "warning")
+    return kept
+
+
+def _told(tokenizer: "PreTrainedTokenizerBase", request: GenerationRequest) -> str:
+    return str(tokenizer.apply_chat_template(_messages(request), add_generation_prompt=True, tokenize=False))
+
+
+def _messages(request: GenerationRequest) -> list[Message]:
+    return tuned_messages(request.question, VARIANT_TYPES[request.variant_type], as_control=asks_for_control(request))
+
+
 def _dataset(prompts: Sequence[GenerationRequest], config: GRPOConfig, group_size: int) -> Dataset:
     """One row a group and step, in order: a second epoch would be shuffled otherwise after a resume."""
     a_draw, steps_a_draw = config.generation_batch_size, config.steps_per_generation
@@ -232,14 +273,7 @@ def _dataset(prompts: Sequence[GenerationRequest], config: GRPOConfig, group_siz
     order = prompt_order(prompts, seed=config.seed)
     return Dataset.from_list(
         [
-            {
-                "prompt": tuned_messages(
-                    prompts[place].question,
-                    VARIANT_TYPES[prompts[place].variant_type],
-                    as_control=asks_for_control(prompts[place]),
-                ),
-                "request": place,
-            }
+            {"prompt": _messages(prompts[place]), "request": place}
             for place in islice(order, draws * a_draw // group_size)
         ]
     )

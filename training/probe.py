@@ -67,7 +67,8 @@ def _token_log_probability(model: "torch.nn.Module", row: "TokenRow") -> float:
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        # not inference_mode: what a model caches in it (rotary tables) could not be trained through afterwards
+        with torch.no_grad():
             tokens = torch.tensor([row.tokens], device=next(model.parameters()).device)
             wanted = tokens[0, row.completion_start :]
             # the logits that predict the completion, and the one after it

@@ -114,7 +114,8 @@ def generator_rows(
         messages = training_messages(question, VARIANT_TYPES[variant.variant_type], candidate)
         asked = str(tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True, tokenize=False))
         prompt = tuple(tokenizer(asked, add_special_tokens=False).input_ids)
-        reply = tuple(tokenizer(messages[-1]["content"], add_special_tokens=False).input_ids)
+        # an imported variant that spells a special token must not teach it
+        reply = tuple(tokenizer(messages[-1]["content"], add_special_tokens=False, split_special_tokens=True).input_ids)
         whole = str(tokenizer.apply_chat_template(messages, tokenize=False))
         closing = whole.removeprefix(asked + messages[-1]["content"])
         tokens = (*prompt, *reply, _end_token(tokenizer, closing if closing != whole else ""))
@@ -156,12 +157,15 @@ def fine_tune(
     if lora_rank is None:
         model.float()  # type: ignore[no-untyped-call]  # half-precision weights would swallow small updates; bf16 then is autocast's
     work = Path(str(config.output_dir))
-    if not validation:
+    if not validation or config.eval_strategy == "no":
+        validation = ()
         config.eval_strategy, config.load_best_model_at_end = "no", False
     else:
         config.load_best_model_at_end, config.metric_for_best_model = True, "eval_loss"
         config.greater_is_better = False
-        config.save_steps = config.eval_steps or config.save_steps  # so that the best is among the saved
+        # so that the best is among the saved, whatever was overridden
+        config.save_strategy = config.eval_strategy
+        config.save_steps = config.eval_steps or config.save_steps
     names = {name: f"{stage}/{ours}" if stage else ours for name, ours in METRIC_NAMES.items()}
     hooks = RunHooks(report, total_steps_text=f"fine-tuning on {len(rows)} rows", names=names)
     trainer = WeightedTrainer(

@@ -209,6 +209,11 @@ def test_types_take_turns_and_the_order_is_the_same_each_time():
     assert order != list(islice(prompt_order(prompts, seed=8), 12))
 
 
+def test_prompts_that_leave_no_room_for_a_reply_are_refused_in_one_line(writer, tmp_path):
+    with pytest.raises(JobError, match="no prompt fits the model's"):
+        trained(writer, tmp_path, max_completion_length=100_000)
+
+
 def test_without_prompts_it_does_not_begin(writer, tmp_path):
     with pytest.raises(JobError, match="no prompt"):
         train_grpo(
