@@ -226,6 +226,14 @@ class QueueTable:
         ).fetchall()
         return frozenset(VariantId(row[0]) for row in rows)
 
+    def blind_to_come(self, variant_ids: Sequence[VariantId], account: str, *, overlap: int) -> frozenset[VariantId]:
+        """Those of `blind_to` that can still come before the account."""
+        rows = self._connection.execute(
+            f"SELECT q.variant_id FROM queue_item q WHERE list_contains($variant_ids, q.variant_id) AND {_OPEN_TO}",
+            {"variant_ids": list(self.blind_to(variant_ids, account)), "account": account, "overlap": overlap},
+        ).fetchall()
+        return frozenset(VariantId(row[0]) for row in rows)
+
     def answered_before(self, account: str, variant_id: VariantId | None) -> VariantId | None:
         """The item the account answered or skipped before `variant_id`; its last one if it has not answered that."""
         row = _first(

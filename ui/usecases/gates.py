@@ -3,21 +3,23 @@
 Owns how a comparison is started and found again. What it measures and when it passes is `training.gate`'s.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from annotation.queue import OVERLAP
 from data.errors import ConflictError, InputError
 from data.records import Run, RunId, VariantId, VariantTypeKey
 from data.store import Connection
 from data.tables.questions import QuestionTable
+from data.tables.queue import QueueTable
 from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from engine.jobs.folder import RunFolder
 from training.registry import RegisteredModel, aliased, find_model, verified
 from ui.submission import Submission
-from ui.usecases.context import Actor, Desk, audit, require_lead
+from ui.usecases.context import OPERATOR, Actor, Desk, audit, require_lead
 from ui.usecases.training_data import gate_inputs, human_agreement
 
 GATE_TARGET: Final = "valid"
@@ -94,6 +96,8 @@ def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
 def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[Flip]:
     """Where champion and challenger differed in a finished gate run, in its order.
 
+    Left out are items that are blind to the account and open to it: a lead may review too, and be asked them again.
+
     Raises:
         PermissionDeniedError: an annotator, who may have blind items among them before them.
         NotFoundError, InputError (no gate run), ConflictError (it has not ended).
@@ -104,8 +108,10 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
         raise InputError(f"run {run_id} is a {run.kind}; flips are told by a gate-verifier run")
     if run.state != "done":
         raise ConflictError(f"run {run_id} is {run.state}; its flips are there when it is done")
-    rows = RunFolder(Path(run.folder)).read_output("flips").slice(0, max(1, min(limit, MAX_FLIPS))).to_pylist()
+    rows = RunFolder(Path(run.folder)).read_output("flips").to_pylist()
     with desk.store.read() as connection:
+        hidden = _hidden(connection, actor, [VariantId(row["variant_id"]) for row in rows])
+        rows = [row for row in rows if row["variant_id"] not in hidden][: max(1, min(limit, MAX_FLIPS))]
         variants = VariantTable(connection).by_ids([VariantId(row["variant_id"]) for row in rows])
         questions = QuestionTable(connection).by_ids([variant.question_id for variant in variants.values()])
     flips = []
@@ -146,6 +152,12 @@ def gate_submission(connection: Connection, *, champion: RegisteredModel, challe
         seed=0,
         afterwards={"champion_id": champion.model_id, "challenger_id": challenger.model_id},
     )
+
+
+def _hidden(connection: Connection, actor: Actor, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
+    if actor == OPERATOR:  # the command line is where engineers measure; it labels nothing
+        return frozenset()
+    return QueueTable(connection).blind_to_come(variant_ids, actor.name, overlap=OVERLAP)
 
 
 def standing_gate(connection: Connection, challenger_id: str, champion_id: str | None) -> Gate | None:

@@ -286,9 +286,7 @@ def _refuse_secrets(options: object) -> None:
     for name, value in options.items():
         lowered = str(name).lower()
         if lowered.endswith(_SECRET_ENDINGS) and lowered not in _TEXT_TOKENS:
-            raise InputError(
-                f"{name}: settings are kept in the open, so no token, password or key goes in; leave it out"
-            )
+            raise InputError(f"{name}: settings are kept in the open; leave tokens, passwords and keys out")
         if isinstance(value, str) and "@" in value.partition("://")[2]:
             raise InputError(f"{name}: use http://HOST:PORT, without a password in it")
         _refuse_secrets(value)

@@ -8,16 +8,20 @@ import pyarrow as pa
 import pytest
 
 from data.errors import ConflictError, InputError, ModelError, NotFoundError
-from data.records import RunState, VariantId
+from data.records import Answers, RunState, VariantId
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
 from tests.ui.registered import ended_run, registered_generator, registered_verifier
 from training.gate_report import FLIP_SCHEMA
 from training.registry import promote
-from ui.usecases.context import Actor, Desk
+from ui.usecases import review
+from ui.usecases.context import OPERATOR, Actor, Desk
 from ui.usecases.gates import compare_models, flipped
+from ui.usecases.review_forms import AnswerForm
 
 LEA = Actor("lea", "lead")
+ANA = Actor("ana", "annotator")
+YES = AnswerForm(Answers(True, True, True), lead_time_s=4.5, shown_verifier=None)
 
 
 def test_a_verifier_is_compared_with_the_champion_on_what_the_store_has_for_the_gate(
@@ -103,6 +107,24 @@ def test_flips_come_with_their_texts_in_the_runs_order_and_bounded(
     assert found[0].variant_context == "A baker opens the oven. She will not"
     assert found[0].original_options == found[0].options
     assert found[0].answer_index == 3
+
+
+def test_an_item_that_may_come_before_a_lead_again_is_no_flip_to_them_until_it_is_answered(
+    desk: Desk, tmp_path: Path, queue_variants: Callable[..., list[VariantId]]
+) -> None:
+    ids = queue_variants(2, blind_share=1.0)
+    run_id = gate_run(desk, tmp_path / "r_gate", ids)
+
+    open_to_lea = flipped(desk, LEA, run_id=run_id, limit=1)
+    to_the_operator = flipped(desk, OPERATOR, run_id=run_id)
+    item = review.next_item(desk, ANA)
+    assert item is not None
+    review.submit(desk, ANA, variant_id=item.variant.variant_id, token=item.token, form=YES)
+    answered_by_ana = flipped(desk, LEA, run_id=run_id, limit=1)
+
+    assert open_to_lea == []
+    assert {it.variant_id for it in to_the_operator} == set(ids)
+    assert [it.variant_id for it in answered_by_ana] == [item.variant.variant_id]
 
 
 def test_flips_are_told_of_a_finished_gate_run_only(desk: Desk, tmp_path: Path) -> None:
