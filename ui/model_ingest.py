@@ -116,7 +116,10 @@ def _tell_store(connection: Connection, model: RegisteredModel, now: datetime) -
 
 
 def _origin(folder: RunFolder, run: Run) -> Mapping[str, object]:
-    """`data` is one hash over all inputs; `versions` are the libraries of the interpreter that trained."""
+    """`data` is one hash over all inputs; `versions` are the libraries of the interpreter that trained.
+
+    `max_labels` is what the training was asked for, and nothing that its job is told.
+    """
     spec = folder.spec()
     return {
         "run_id": run.run_id,
@@ -125,6 +128,7 @@ def _origin(folder: RunFolder, run: Run) -> Mapping[str, object]:
         "inputs": dict(spec.inputs),
         "splits": _splits(folder.read_input("labels")),
         "settings": dict(spec.settings),
+        "max_labels": run.settings.get("max_labels"),
         "seed": spec.seed,
         "code_version": spec.code_version,
         "versions": _versions(folder),

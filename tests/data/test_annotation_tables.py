@@ -191,6 +191,17 @@ def test_a_task_is_found_by_variant_and_by_number_within_its_project(connection:
     assert tasks.task_ids() == frozenset()
 
 
+def test_new_decisions_are_counted_without_those_made_in_bulk(connection: Connection) -> None:
+    decisions = DecisionTable(connection)
+    decisions.upsert(Decision(V, "accepted", YES, "annotations", (), "ana", NOW))
+    decisions.upsert(Decision(VariantId("v_led"), "accepted", YES, "adjudication", (), "lea", NOW))
+    decisions.upsert(Decision(VariantId("v_bulk"), "accepted", YES, "bulk", (), "lea", NOW))
+
+    assert decisions.count_since(None) == 2
+    assert decisions.count_since(NOW - timedelta(seconds=1)) == 2
+    assert decisions.count_since(NOW) == 0
+
+
 def test_a_decision_is_replaced_and_withdrawn(connection: Connection) -> None:
     decisions = DecisionTable(connection)
     first = Decision(V, "accepted", YES, "annotations", (an_annotation("a_1", V).annotation_id,), "ana", NOW)

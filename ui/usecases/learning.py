@@ -16,7 +16,7 @@ from engine.embedded import EMBEDDED_ENCODER, embedded_folder, is_hub_id
 from engine.jobs.settings import parsed_settings
 from training.jobs.train_verifier import TrainVerifierSettings
 from training.refresh_settings import RefreshGeneratorSettings
-from training.registry import aliased, aliases, verified
+from training.registry import RegisteredModel, aliased, aliases, verified
 from ui.cluster_parts import ensure_parts
 from ui.submission import Submission
 from ui.usecases.context import Actor, Desk, audit, require_lead
@@ -101,7 +101,14 @@ def retrain_verifier(
         actor,
         "verifier",
         "verifier.retrain",
-        Submission("train-verifier", settings, inputs, seed, _parent(desk, "verifier"), elsewhere=elsewhere),
+        Submission(
+            "train-verifier",
+            settings,
+            inputs,
+            seed,
+            {**_parent(desk, "verifier"), "max_labels": max_labels},
+            elsewhere=elsewhere,
+        ),
     )
 
 
@@ -217,6 +224,7 @@ def train_as_before(desk: Desk, actor: Actor, *, role: ModelRole) -> Run:
             method=verifier.method,
             base_model=verifier.base_model,
             lora_rank=verifier.lora_rank,
+            max_labels=_most_labels(champion),
             target_precision=verifier.target_precision,
             sft=verifier.sft,
         )
@@ -263,6 +271,12 @@ def _submit(desk: Desk, actor: Actor, role: ModelRole, action: str, wanted: Subm
 def _parent(desk: Desk, role: ModelRole) -> Mapping[str, object]:
     """The champion of now, for the lineage of what is trained."""
     return {"parent": aliases(desk.settings.models, role).get("champion")}
+
+
+def _most_labels(model: RegisteredModel | None) -> int | None:
+    """As its training was asked for; None where it had all, or nothing is known of it."""
+    most = None if model is None else model.origin.get("max_labels")
+    return most if isinstance(most, int) else None
 
 
 def _model_reference(named: str | None) -> str | None:

@@ -9,10 +9,11 @@ from data.records import Run
 from data.tables.audit import AuditTable
 from data.tables.cluster_parts import ClusterPartTable
 from engine.jobs.folder import RunFolder
-from tests.ui.registered import registered_generator, registered_verifier
+from tests.ui.registered import ended_run, registered_generator, registered_verifier, saying
 from training.examples import sample_split
 from training.refresh_settings import RefreshGeneratorSettings
 from training.registry import promote
+from ui.model_ingest import prepare_verifier
 from ui.usecases.context import Actor, Desk
 from ui.usecases.learning import refresh_generator, retrain_verifier, train_as_before
 
@@ -179,6 +180,23 @@ def test_a_training_as_before_is_told_what_the_champions_own_was_told(idle: Desk
 
     assert told(again) == told(first)
     assert told(refreshed) == {**told(refresh), "base_model": str(generator.folder)}
+
+
+def test_a_training_as_before_learns_from_as_many_labels_at_most(idle: Desk, tmp_path: Path) -> None:
+    most = len(sample_split().learnt) - 5
+    first = retrain_verifier(idle, LEA, max_labels=most)
+    idle.supervisor.cancel(first.run_id)
+    made, ended = ended_run(idle, tmp_path / "r_1", "train-verifier", counts={}, settings=first.settings)
+    saying(made.outputs / "model", 0.6)
+    ingest = prepare_verifier(idle.settings, made, ended, idle.now)
+    with idle.store.write() as connection:
+        ingest(connection, made, ended)
+
+    again = train_as_before(idle, LEA, role="verifier")
+
+    assert again.settings["max_labels"] == most
+    assert RunFolder(Path(again.folder)).read_input("labels").num_rows == most
+    assert "max_labels" not in told(again)
 
 
 def test_a_first_training_by_schedule_has_the_usual_settings(idle: Desk, tmp_path: Path) -> None:
