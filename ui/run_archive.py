@@ -25,6 +25,7 @@ SUMS: Final = "SHA256SUMS"
 MODELS: Final = "models"
 
 _MODEL_MARKS: Final = ("config.json", "feature-verifier.json")
+_MODEL_SUFFIXES: Final = frozenset({".safetensors", ".gguf", ".json", ".txt", ".jinja", ".model", ".spm", ".tiktoken"})
 _STAY_AT_HOME: Final = frozenset({"lock", "result.json", MODELS, SUMS})
 _GROWING: Final = frozenset({"events.jsonl", "log.txt"})
 _NOT_TAKEN_IN: Final = frozenset({"run.json", "inputs", "lock", MODELS, SUMS})
@@ -41,7 +42,11 @@ class Member:
 
 
 def model_copies(settings: object) -> dict[str, str]:
-    """Every model folder that the settings name by an absolute path, with the name of its copy."""
+    """Every model folder that the settings name by an absolute path, with the name of its copy.
+
+    A copy has the weights as safetensors or GGUF and the texts beside them, the tokenizer's among these. Left out is
+    whatever else lies there: hidden files and folders, Python files, pickled weights (which no job loads), documents.
+    """
     copies: dict[str, str] = {}
     for reference in _texts(settings):
         folder = Path(reference)
@@ -173,8 +178,10 @@ def _members(folder: RunFolder, copies: Mapping[str, str]) -> Iterator[Member]:
             yield Member(inner.as_posix(), file)
     for reference, name in copies.items():
         for file in sorted(Path(reference).rglob("*")):
-            if file.is_file():
-                yield Member(f"{MODELS}/{name}/{file.relative_to(reference).as_posix()}", file)
+            inner = file.relative_to(reference)
+            is_hidden = any(part.startswith(".") for part in inner.parts)
+            if file.suffix in _MODEL_SUFFIXES and not is_hidden and file.is_file():
+                yield Member(f"{MODELS}/{name}/{inner.as_posix()}", file)
     if copies:
         yield Member(f"{MODELS}/{MODEL_INDEX}", json.dumps(copies, indent=2, sort_keys=True).encode())
 

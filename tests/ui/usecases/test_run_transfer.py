@@ -165,6 +165,24 @@ def test_an_exported_run_brings_inputs_what_it_has_and_the_models_that_it_names(
     assert made.run.message == f"exported to {tmp_path / 'out'}"
 
 
+def test_of_a_model_folder_only_the_models_own_files_go_out(home: Home, tmp_path: Path) -> None:
+    base = home.model("base")
+    kept = ["tokenizer.json", "tokenizer.model", "merges.txt", "chat_template.jinja", "onnx/model.safetensors"]
+    for name in [*kept, ".env.json", "notes.docx", "train.py", "weights.bin", ".git/config.json", ".cache/x/a.json"]:
+        (base / name).parent.mkdir(parents=True, exist_ok=True)
+        (base / name).write_text("x")
+    run = home.submit(base_model=str(base))
+
+    out = home.export(run, tmp_path / "out")
+
+    sent = {
+        file.relative_to(out / "models" / "base").as_posix()
+        for file in (out / "models" / "base").rglob("*")
+        if file.is_file()
+    }
+    assert sent == {"config.json", "model.safetensors", *kept}
+
+
 def test_two_models_of_one_name_have_two_copies(home: Home, tmp_path: Path) -> None:
     one, other = home.model("a/model"), home.model("b/model")
     run = home.submit(base=str(one), judge=str(other))
