@@ -39,8 +39,8 @@ class AnswerPair(NamedTuple):
 class AnsweredVariant:
     """A variant of which somebody said something. `answers` are empty unless `standing` is a decision's basis.
 
-    `is_blind`: nobody behind the decision had a verdict in sight; a lead, who sees all, always has. `labelled_at` is
-    when the last of them spoke. `cluster` is the question's.
+    `is_blind`: nobody behind the decision had a verdict in sight. An adjudication never is: who settles sees them all.
+    `labelled_at` is when the last of them spoke. `cluster` is the question's.
     """
 
     variant_id: VariantId
