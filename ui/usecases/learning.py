@@ -68,7 +68,7 @@ def retrain_verifier(
         elsewhere: for a worker machine: the run waits for `sagedesk run export`.
 
     Raises:
-        PermissionDeniedError, InputError (a setting that cannot be).
+        PermissionDeniedError, InputError (a setting that cannot be, or one of a language model without one).
         ConflictError: a verifier is being trained already, or the labels of now cannot teach one; says why.
     """
     require_lead(desk, actor, "verifier.retrain", kind)
@@ -82,6 +82,10 @@ def retrain_verifier(
         raise InputError(f"target precision {target_precision}: use 0.5 up to, not with, 1")
     settings: dict[str, object] = {"verifier": kind, "target_precision": target_precision}
     if kind == "feature":
+        if base_model or sft or compare_methods:
+            raise InputError(
+                "a base model, TRL's options and a comparison of methods need a language model: choose it as the kind"
+            )
         encoder = embedded_folder(EMBEDDED_ENCODER)
         settings["encoder"] = None if encoder is None else str(encoder)
     else:
