@@ -46,10 +46,10 @@ def preview(
         emit_json(found)
         return
     facts: list[tuple[str, object]] = [
-        ("labels", found.labels),
+        ("labels to learn from", found.labels),
         ("questions", found.questions),
-        ("blind", found.blind),
-        ("assisted", found.assisted),
+        ("given blind", found.blind),
+        ("not given blind", found.assisted),
         ("first labels kept", f"{found.first_labels_kept} of {found.first_labels}"),
         ("rejected variants of the generator in use", found.current_generator_negatives),
         ("blind labels for the gate", found.gate_labels),
@@ -66,7 +66,7 @@ def preview(
         ("type", "labels", "accepted"), [(it.variant_type, it.labels, it.accepted) for it in found.types], empty=""
     )
     emit_table(("dimension", "yes", "no"), [(it.dimension, it.yes, it.no) for it in found.dimensions], empty="")
-    emit_table(("source", "labels"), [(it.source, it.labels) for it in found.sources], empty="")
+    emit_table(("learnt from", "labels"), [(it.source, it.labels) for it in found.sources], empty="")
     if found.left_out:
         emit_table(("left out because", "labels"), [(it.reason, it.labels) for it in found.left_out], empty="")
     for text in (*found.blockers, *found.warnings):

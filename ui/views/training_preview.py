@@ -50,7 +50,7 @@ def sentence(text: str) -> str:
 
 def _headlines(found: TrainingPreview) -> list[tuple[str, str]]:
     counts = [
-        ("labels", found.labels),
+        ("labels to learn from", found.labels),
         ("questions", found.questions),
         ("given blind", found.blind),
         ("not given blind", found.assisted),
@@ -93,7 +93,7 @@ def _sources(found: TrainingPreview) -> None:
     rows: list[list[object]] = [[_SOURCES[row.source], row.labels] for row in found.sources]
     rows.append(["rejected variants of the newest generator", found.current_generator_negatives])
     rows.append([f"kept of the first {found.first_labels:,} labels", found.first_labels_kept])
-    table(["from", "labels"], rows)
+    table(["learnt from", "labels"], rows)
 
 
 def _left_out(found: TrainingPreview) -> None:
