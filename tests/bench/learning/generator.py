@@ -51,7 +51,7 @@ _SFT: Final[Mapping[str, object]] = {
     "save_steps": 20,
 }
 _GRPO: Final[Mapping[str, object]] = {
-    "max_steps": 150,
+    "max_steps": 45,
     "num_generations": 8,
     "gradient_accumulation_steps": 1,
     "learning_rate": 5e-5,
