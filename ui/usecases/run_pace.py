@@ -48,9 +48,11 @@ def time_left_s(steps: Iterable[Step], *, since: datetime | None, now: datetime)
         if not stretch or step.done > stretch[-1].done:
             stretch.append(step)
     stretch = stretch[-_STRETCH - 1 :]
-    if len(stretch) < 2 or stretch[-1].total is None:
+    if len(stretch) < 2:
         return None
     first, last = stretch[0], stretch[-1]
+    if last.total is None:
+        return None
     done = last.done - first.done
     silence_s = max(0.0, (now - last.at).total_seconds())
     worked_s = (last.at - first.at).total_seconds()
