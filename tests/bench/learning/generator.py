@@ -6,7 +6,7 @@ those that the judge learnt from, and the held-out ones on which the three gener
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -178,6 +178,7 @@ def compare_grpo(folder: Path) -> Mapping[str, Any]:
     """What training by reward changed, and both together."""
     return {
         "grpo over sft": _differences(folder, "sft", "grpo"),
+        "grpo over sft, practised types": _differences(folder, "sft", "grpo", only=GRPO_TYPES),
         "grpo over base": _differences(folder, "base", "grpo"),
     }
 
@@ -215,9 +216,13 @@ def _trial(folder: Path, generator: str) -> Trial:
     )
 
 
-def _differences(folder: Path, before: str, after: str) -> Mapping[str, Any]:
-    """By slice; replies are read again, not asked again."""
-    trials = (_trial(folder, before), _trial(folder, after))
+def _differences(
+    folder: Path, before: str, after: str, *, only: Sequence[VariantTypeKey] = VARIANT_TYPE_KEYS
+) -> Mapping[str, Any]:
+    trials = [
+        replace(trial, outcomes=tuple(it for it in trial.outcomes if it.variant_type in only))
+        for trial in (_trial(folder, name) for name in (before, after))
+    ]
     return {key: asdict(change) for key, change in compared(*trials, per_question=1, seed=SEED).difference.items()}
 
 
