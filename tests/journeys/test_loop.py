@@ -54,7 +54,7 @@ def test_the_loop_runs_from_rows_to_a_release_that_datasets_loads(
     assert again["result"]["questions"] == {"new": 0, "same": QUESTIONS, "changed": 0, "refused": 0}
 
     # Generate with rules and with the embedded model; the first run is verified and queued by itself.
-    trained = desk.command("model", "train")
+    trained = desk.command("model", "retrain")
     assert trained["state"] == "done"
     by_rules = desk.command("variant", "generate", "--backend", "rules", "--type", "reverse", "--type", "ordering")
     made = desk.command("variant", "list", "--run", by_rules["run_id"])

@@ -138,7 +138,7 @@ def test_bad_usage_is_status_2(sagedesk: Sagedesk, arguments: tuple[str, ...]) -
         ("variant", "generate", "--backend", "magic"),
         ("variant", "generate", "--question", "q_none"),
         ("variant", "generate", "--limit", "99999999999999999999"),
-        ("model", "train", "--seed", "-1"),
+        ("model", "retrain", "--seed", "-1"),
         ("run", "list", "--state", "asleep"),
         ("run", "list", "--kind", "nap"),
         ("release", "create", "first"),
