@@ -2,7 +2,7 @@
 
 import json
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,8 +70,10 @@ def test_the_loop_runs_from_rows_to_a_release_that_datasets_loads(
         assert {verdict["target"] for verdict in detail["verdicts"]} == {"TC", "LC", "AU", "valid"}
 
     # Every queued variant becomes one task.
+    ours = {item["variant"]["variant_id"] for item in made["items"]}
     tasks = eventually(
-        lambda: (found := tasks_of(label_studio)) and len(found) == queue and found, "each queued variant is a task"
+        lambda: (found := tasks_of(label_studio, ours)) and len(found) == queue and found,
+        "each queued variant is a task",
     )
 
     # Label three by keyboard; the desk is killed while the third is half done, and nothing said is lost.
@@ -170,13 +172,13 @@ def synced_label(desk: Desk, variant: VariantId) -> dict[str, Any] | None:
     return label["annotation"] if label["synced_at"] else None
 
 
-def tasks_of(label_studio: LabelStudio) -> list[dict[str, Any]]:
+def tasks_of(label_studio: LabelStudio, variants: Collection[str]) -> list[dict[str, Any]]:
     projects = ask(label_studio, "/api/projects/")["results"]
     if not projects:
         return []
-    newest = max(project["id"] for project in projects)  # other desks of this test run have theirs on the same server
-    answer = ask(label_studio, f"/api/tasks/?project={newest}&page_size=500&fields=all")
-    return list(answer["tasks"])
+    answer = ask(label_studio, f"/api/tasks/?project={projects[0]['id']}&page_size=500&fields=all")
+    # another desk of this test run may have put its own into the same project
+    return [task for task in answer["tasks"] if task["data"]["external_id"] in variants]
 
 
 def ask(label_studio: LabelStudio, path: str, body: Mapping[str, object] | None = None, method: str = "") -> Any:
