@@ -4,10 +4,12 @@ The judge is never the verifier that rewarded one of them. Owns the trial of one
 trials; refuses to decide anything: a lead does. What a reply cost is counted in the tokens that the backend generated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Final, Literal
 
 import numpy as np
@@ -35,6 +37,8 @@ from training.paired_bootstrap import Interval, Measure, Weights, difference_int
 
 Slice = VariantTypeKey | Literal["all"]
 """A type's own figures, or those over all types."""
+
+VARIETY_TEXTS: Final = 10
 
 _BATCH_REQUESTS: Final = 32
 _PER_TOKENS: Final = 1000
@@ -68,6 +72,8 @@ class Figures:
     """Of one generator and slice. Rates are shares of what was requested.
 
     The measures of variety and the shortcut players are of the variants that pass their contract; None without any.
+    Distinct n-grams and openings are means over batches of VARIETY_TEXTS texts, None below that: they fall with the
+    amount of text, and a generator of which more passes must not look as if it had collapsed.
     """
 
     requested: int
@@ -230,11 +236,11 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
         generated_tokens=tokens,
         contract_pass_rate=len(passed) / len(outcomes) if outcomes else 0.0,
         accepted_per_1000_tokens=_PER_TOKENS * accepted / tokens if accepted is not None and tokens else None,
-        distinct_1=distinct_n(contexts, 1),
-        distinct_2=distinct_n(contexts, 2),
-        distinct_3=distinct_n(contexts, 3),
+        distinct_1=_in_batches(partial(distinct_n, n=1), contexts),
+        distinct_2=_in_batches(partial(distinct_n, n=2), contexts),
+        distinct_3=_in_batches(partial(distinct_n, n=3), contexts),
         self_similarity=self_similarity(list(groups.values())),
-        opening_entropy=opening_entropy(contexts),
+        opening_entropy=_in_batches(opening_entropy, contexts),
         shortcuts=shortcut_accuracies(passed),
     )
 
@@ -250,6 +256,12 @@ def own_interval(outcomes: Sequence[Outcome], figure: str, *, seed: int) -> Inte
     if measure is None:
         return None
     return difference_interval(_nothing, measure, [outcome.question_id for outcome in outcomes], seed=seed)
+
+
+def _in_batches(measure: Callable[[Sequence[str]], float | None], texts: Sequence[str]) -> float | None:
+    starts = range(0, len(texts) - VARIETY_TEXTS + 1, VARIETY_TEXTS)
+    found = [value for start in starts if (value := measure(texts[start : start + VARIETY_TEXTS])) is not None]
+    return fmean(found) if found else None
 
 
 def _replies(

@@ -66,12 +66,6 @@ def learnt_groups() -> frozenset[str]:
     return _groups(sample_split().learnt)
 
 
-@cache
-def sample_held_out_groups() -> frozenset[str]:
-    """The sample's other question clusters: people label them, as those of any benchmark."""
-    return _groups(sample_split().held_out)
-
-
 def sample_labels(labelled: Sequence[LabelledVariant], questions: Iterable[Question]) -> list[TrainingLabel]:
     """Our own answers, in order: not blind, for we had made the defects, and only ever learnt from."""
     groups = {question.question_id: group_of(question) for question in questions}

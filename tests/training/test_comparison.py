@@ -12,7 +12,15 @@ from engine.candidate import reply_text
 from engine.generate import generation_requests
 from engine.jobs.report import Reporter
 from engine.variant_types.table import VARIANT_TYPES
-from training.comparison import as_json, compare_generators, compared, figures, generator_trial, own_interval
+from training.comparison import (
+    VARIETY_TEXTS,
+    as_json,
+    compare_generators,
+    compared,
+    figures,
+    generator_trial,
+    own_interval,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -131,6 +139,16 @@ def test_without_a_judge_nothing_is_called_accepted(stories, report):
     assert figures(found.outcomes).accepted is None
     assert figures(found.outcomes).accepted_per_1000_tokens is None
     assert own_interval(found.outcomes, "accepted_per_1000_tokens", seed=1) is None
+
+
+def test_a_generator_of_which_more_passes_does_not_look_as_if_it_had_collapsed(stories, report):
+    ten = trial(negated, (stories * VARIETY_TEXTS)[:VARIETY_TEXTS], report).outcomes
+
+    few, once, five_times = figures(ten[:-1]), figures(ten), figures(ten * 5)
+
+    assert few.distinct_2 is few.opening_entropy is None
+    assert once.distinct_2 == pytest.approx(five_times.distinct_2)
+    assert once.opening_entropy == pytest.approx(five_times.opening_entropy)
 
 
 def test_what_the_judge_refuses_or_was_said_before_is_not_accepted(stories, report):

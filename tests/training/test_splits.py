@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.records import PARTS, Part
-from training.examples import learnt_groups, sample_held_out_groups
+from data.samples import sample_questions
+from training.examples import group_of, learnt_groups
 from training.gate_report import MIN_GATE_QUESTIONS
 from training.splits import SHARES_PERCENT, assign
 
@@ -85,7 +86,7 @@ def test_a_standing_cluster_keeps_its_part_when_its_benchmark_changes() -> None:
 
 
 def test_what_the_first_verifier_learnt_from_is_train_and_takes_no_place_of_others() -> None:
-    sample = dict.fromkeys([*learnt_groups(), *sample_held_out_groups()], "sample")
+    sample = {group_of(question): "sample" for question in sample_questions()}
 
     parts = assign(sample, {}, learnt=learnt_groups(), seed=5)
     again = assign(
@@ -93,7 +94,7 @@ def test_what_the_first_verifier_learnt_from_is_train_and_takes_no_place_of_othe
     )
 
     assert {parts[name] for name in learnt_groups()} == {"train"}
-    assert Counter(parts[name] for name in sample_held_out_groups()) == {
+    assert Counter(parts[name] for name in sample.keys() - learnt_groups()) == {
         "train": 6,
         "validation": 1,
         "calibration": 2,

@@ -19,10 +19,12 @@ from annotation.queue import enqueue
 from data import ids, processes
 from data.ids import question_id
 from data.records import ContractCheck, Question, Recipe, Variant, VariantId, Verdict
+from data.store import Connection, Store
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.questions import QuestionTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
+from tests.ui.labelled_store import NOON, LabelledStore
 from ui.api import api_routes
 from ui.cli import main
 from ui.desk_file import RunningDesk, write_desk_file
@@ -63,6 +65,19 @@ class Answer:
 
 
 Sagedesk = Callable[..., Answer]
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    store = Store.in_memory(now=lambda: NOON)
+    with store.write() as connection:
+        yield connection
+    store.close()
+
+
+@pytest.fixture
+def people(connection: Connection) -> LabelledStore:
+    return LabelledStore(connection)
 
 
 @pytest.fixture

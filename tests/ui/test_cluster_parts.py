@@ -1,13 +1,10 @@
 """Parts are drawn when first needed, kept for good, and what is asked of a gate question enters the queue blind."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from data.arrow import contract_checks_table, verdicts_table
 from data.records import ContractCheck, Run, RunId, Verdict
-from data.store import Connection, Store
+from data.store import Connection
 from data.tables.cluster_parts import ClusterPartTable
 from data.tables.queue import QueueTable
 from engine.jobs.folder import RunFolder
@@ -15,19 +12,6 @@ from tests.ui.labelled_store import NOON, LabelledStore, cluster_of
 from ui.cluster_parts import draw_seed, ensure_parts, parts
 from ui.ingest import ingest_table
 from ui.settings import Settings
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    store = Store.in_memory(now=lambda: NOON)
-    with store.write() as connection:
-        yield connection
-    store.close()
-
-
-@pytest.fixture
-def people(connection: Connection) -> LabelledStore:
-    return LabelledStore(connection)
 
 
 def test_the_seed_is_made_once_for_a_store(connection: Connection) -> None:

@@ -1,13 +1,10 @@
 """Which of what people said is learnt from, which is kept for judging, and which is left out and why."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from data.errors import InputError
 from data.records import Answers
 from data.samples import sample_questions
-from data.store import Connection, Store
 from data.tables.questions import QuestionTable
 from data.tables.training_labels import Maker
 from data.tables.variants import VariantTable
@@ -23,19 +20,6 @@ from ui.training_set import (
     sample_records,
     training_set,
 )
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    store = Store.in_memory(now=lambda: NOON)
-    with store.write() as connection:
-        yield connection
-    store.close()
-
-
-@pytest.fixture
-def people(connection: Connection) -> LabelledStore:
-    return LabelledStore(connection)
 
 
 def current(people: LabelledStore, **wanted: int) -> TrainingSet:

@@ -1,7 +1,7 @@
 """What a training run gets: counted before it starts, the same when it does, and a gate question only at the gate."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -35,19 +35,6 @@ from ui.usecases.training_data import (
     preview_training,
     verifier_inputs,
 )
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    store = Store.in_memory(now=lambda: NOON)
-    with store.write() as connection:
-        yield connection
-    store.close()
-
-
-@pytest.fixture
-def people(connection: Connection) -> LabelledStore:
-    return LabelledStore(connection)
 
 
 def for_verifier(connection: Connection) -> Mapping[str, pa.Table]:
