@@ -86,7 +86,7 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield ""
     yield from _expectations(generators, differences)
     yield ""
-    yield "**Variety and shortcuts**, of the variants that pass their contract"
+    yield "**Variety and shortcuts**, of the variants that pass their contract; variety as a mean over ten texts at a time"
     yield ""
     yield from _variety(generators)
     yield ""
