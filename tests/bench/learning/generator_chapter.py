@@ -8,6 +8,7 @@ from data.records import VARIANT_TYPE_KEYS
 from tests.bench.learning.generator import GENERATORS, HELD_OUT_QUESTIONS, SAMPLING
 from tests.bench.learning.plot import Bar, Panel, svg
 from tests.bench.learning.stages import found
+from training.comparison import VARIETY_TEXTS
 
 TITLES: Final[Mapping[str, str]] = {"base": "as it comes", "sft": "after SFT", "grpo": "after GRPO"}
 PLOT: Final = "learning-generator.svg"
@@ -86,7 +87,10 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield ""
     yield from _expectations(generators, differences)
     yield ""
-    yield "**Variety and shortcuts**, of the variants that pass their contract; variety as a mean over ten texts at a time"
+    yield (
+        f"**Variety and shortcuts**, of the variants that pass their contract; variety as a mean over {VARIETY_TEXTS} "
+        "texts at a time"
+    )
     yield ""
     yield from _variety(generators)
     yield ""
