@@ -23,7 +23,7 @@ check:  ## ruff, mypy --strict, import-linter, generated docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m ui.reference --check
+	$(BIN)/python -m ui.commands.reference --check
 
 test: setup  ## the whole suite, with servers and browser
 	$(BIN)/python -m pytest
@@ -39,7 +39,7 @@ bench-learning: setup  ## what training brings, hours of CPU; writes docs/learni
 	$(BIN)/python -m tests.bench.learning
 
 docs:  ## write the generated pages: docs/cli.md, docs/schema.md
-	$(BIN)/python -m ui.reference
+	$(BIN)/python -m ui.commands.reference
 
 format:  ## ruff's formatter and its safe repairs
 	$(BIN)/ruff check --fix .

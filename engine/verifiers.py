@@ -17,8 +17,8 @@ from typing import Final
 from data.dimensions import DIMENSIONS
 from data.errors import ModelError
 from data.records import Verdict, VerdictMethod
-from engine.baseline import MODEL_FILE, FeatureVerifier, saved_version
 from engine.calibration import Calibration
+from engine.feature_verifier import MODEL_FILE, FeatureVerifier, saved_version
 from engine.model_safety import refuse_broken_folder, refuse_unsafe_folder
 from engine.verify import (
     LANGUAGE_METHODS,

@@ -40,7 +40,7 @@ def given_or_trained(
     if judge is not None:
         refuse_the_reward(judge, reward)
         return open_verifier(judge, encoder=encoder)
-    from engine.baseline_training import train
+    from training.feature_verifier import train
 
     try:
         trained = train(labels.pairs, labels.answers, labels.groups, seed=seed, encoder=None)

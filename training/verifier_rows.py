@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from data.dimensions import DIMENSIONS
 from data.records import Answers, VerdictTarget
-from engine.baseline_training import require_both_answers
 from engine.rubric_prompts import NO, YES
 from engine.verifier_metrics import target_truth
 from engine.verify import Pair, prompt_tokens
 from engine.verify_passes import answer_tokens
+from training.feature_verifier import require_both_answers
 from training.sft import TokenRow
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import Final
 
 import streamlit as st
 
-from ui.serving import actor_of_page, current_desk
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
 from ui.views import generate, models, overview, questions, releases, review, runs, training
+from ui.web.serving import actor_of_page, current_desk
 from ui.widgets.go import remember_pages
 from ui.widgets.page import style
 from ui.widgets.presence import remember

@@ -8,7 +8,7 @@ import typer
 
 from data.errors import SagedeskError
 from ui.commands import account, desk, model, overview, question, queue, release, run, store, sync, variant
-from ui.settings import read_settings
+from ui.desk.settings import read_settings
 
 app = typer.Typer(
     name="sagedesk",
@@ -26,7 +26,7 @@ app.command("settings")(desk.settings_)
 
 
 def _print_version(is_wanted: bool) -> None:
-    from ui.wiring import code_version
+    from ui.desk.wiring import code_version
 
     if is_wanted:
         typer.echo(code_version())
@@ -40,7 +40,7 @@ def configure(
     ] = False,
 ) -> None:
     """Before every command."""
-    from ui.wiring import configure_logging
+    from ui.desk.wiring import configure_logging
 
     configure_logging(read_settings(), is_command=True)
 

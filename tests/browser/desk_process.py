@@ -1,6 +1,6 @@
 """The desk's own process with a door beside it: prepares and reads the store from within, since only one process may.
 
-`python desk_process.py DOOR_PORT` runs `ui.asgi` and answers (name, arguments) of ANSWERS on the door.
+`python desk_process.py DOOR_PORT` runs `ui.web.asgi` and answers (name, arguments) of ANSWERS on the door.
 """
 
 import json
@@ -34,10 +34,10 @@ from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
-from ui import asgi, serving
-from ui.usecases import accounts
-from ui.usecases.context import OPERATOR, Desk
-from ui.usecases.models import list_models
+from ui.desk.context import OPERATOR, Desk
+from ui.desk.usecases import accounts
+from ui.desk.usecases.models import list_models
+from ui.web import asgi, serving
 
 DOOR_KEY = "SAGEDESK_TEST_DOOR_KEY"
 PEOPLE: dict[str, Role] = {"ana": "annotator", "lea": "lead"}

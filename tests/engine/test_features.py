@@ -8,10 +8,10 @@ import pytest
 
 from data.ids import question_id, variant_id
 from data.records import Question, Recipe, Variant
-from engine.baseline_training import DIMENSION_FEATURES
 from engine.features import CONTRACT_NAMES, EMBEDDING_NAMES, FEATURE_NAMES, PLAIN_NAMES, can_be_judged, features
 from engine.variant_types.table import contract_checks
 from tests.engine.sample_pairs import BagOfWords, sample_rows
+from training.feature_verifier import DIMENSION_FEATURES
 
 OPTIONS = ("waits for the green light.", "paints the road blue.", "sleeps on the kerb.", "eats the traffic sign.")
 CONTEXT = "A boy stands at the edge of a busy road. The light for walkers is red. The boy"

@@ -12,9 +12,8 @@ import pytest
 
 from data.errors import ModelError
 from data.records import Verdict, VerdictMethod, VerdictTarget
-from engine.baseline import MODEL_FILE
-from engine.baseline_training import train
 from engine.calibration import CALIBRATION_FILE, Calibration, Isotonic, Platt
+from engine.feature_verifier import MODEL_FILE
 from engine.verifiers import (
     METHOD_FILE,
     CalibratedVerifier,
@@ -25,6 +24,7 @@ from engine.verifiers import (
 )
 from engine.verify import Pair
 from tests.engine.sample_pairs import sample_rows
+from training.feature_verifier import train
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ROWS = sample_rows()

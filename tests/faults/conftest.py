@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ui.settings import Settings
-from ui.usecases.context import Desk
-from ui.wiring import close_desk, open_desk
+from ui.desk.context import Desk
+from ui.desk.settings import Settings
+from ui.desk.wiring import close_desk, open_desk
 
 _DISK_BYTES = 2_000_000
 

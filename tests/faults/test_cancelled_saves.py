@@ -15,13 +15,13 @@ pytest.importorskip("trl", reason="needs sagedesk[ml]")
 from engine.jobs.folder import RunFolder
 from tests.faults.training_runs import ROOT, STEPS, is_alive, language_settings, training_inputs, until
 from training.registry import aliases, all_models
-from ui.ingest import ingest_table
-from ui.jobs import Supervisor
-from ui.model_ingest import prepare_table
-from ui.settings import Settings
-from ui.submission import Submission
-from ui.usecases.context import Desk
-from ui.wiring import job_environment
+from ui.desk.context import Desk
+from ui.desk.ingest import ingest_table
+from ui.desk.model_ingest import prepare_table
+from ui.desk.runs.submission import Submission
+from ui.desk.runs.supervisor import Supervisor
+from ui.desk.settings import Settings
+from ui.desk.wiring import job_environment
 
 pytestmark = [pytest.mark.server, pytest.mark.model]
 

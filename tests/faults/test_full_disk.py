@@ -10,9 +10,9 @@ from tests.faults.conftest import SmallDisk
 from tests.faults.training_runs import language_settings, start, training_folder, training_inputs
 from tests.ui.registered import registered_verifier, saying
 from training.registry import aliases, all_models, promote, register
-from ui.submission import Submission
-from ui.usecases.context import OPERATOR, Desk
-from ui.usecases.run_transfer import collect_run, export_run
+from ui.desk.context import OPERATOR, Desk
+from ui.desk.runs.submission import Submission
+from ui.desk.usecases.run_transfer import collect_run, export_run
 
 
 def files(folder: Path) -> list[str]:

@@ -22,11 +22,11 @@ from tests.engine.sample_pairs import sample_rows
 from tests.faults.training_runs import training_folder, training_inputs
 from tests.ui.registered import registered_verifier, saying
 from training.registry import RegisteredModel, aliases, promote, set_alias
-from ui.usecases.context import OPERATOR, Desk
-from ui.usecases.gates import compare_models
-from ui.usecases.learning import refresh_generator, retrain_verifier
-from ui.usecases.model_promotion import promote_model, rollback_model
-from ui.usecases.verification import start_verification
+from ui.desk.context import OPERATOR, Desk
+from ui.desk.usecases.gates import compare_models
+from ui.desk.usecases.learning import refresh_generator, retrain_verifier
+from ui.desk.usecases.model_promotion import promote_model, rollback_model
+from ui.desk.usecases.verification import start_verification
 
 
 class Opens:

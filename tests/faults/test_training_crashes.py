@@ -26,9 +26,9 @@ from tests.faults.training_runs import (
     until,
 )
 from training.registry import aliases, all_models
-from ui.settings import Settings
-from ui.usecases.context import Desk
-from ui.wiring import close_desk, open_desk
+from ui.desk.context import Desk
+from ui.desk.settings import Settings
+from ui.desk.wiring import close_desk, open_desk
 
 pytestmark = [pytest.mark.server, pytest.mark.model]
 

@@ -104,9 +104,9 @@ def kill(pid: int) -> None:
 
 
 def main(state: Path, settings: Mapping[str, object]) -> None:
-    from ui.settings import Settings
-    from ui.submission import Submission
-    from ui.wiring import open_desk
+    from ui.desk.runs.submission import Submission
+    from ui.desk.settings import Settings
+    from ui.desk.wiring import open_desk
 
     desk = open_desk(Settings(state=state), with_label_studio=False)
     wanted = Submission("train-verifier", settings, training_inputs(), seed=3)

@@ -44,7 +44,11 @@ class DeskProcess:
         log = self.state / "desk.log"
         with log.open("ab") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "ui.asgi"], env=self.environment, stdout=out, stderr=out, start_new_session=True
+                [sys.executable, "-m", "ui.web.asgi"],
+                env=self.environment,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
             )
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:

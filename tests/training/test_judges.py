@@ -1,10 +1,10 @@
 import pytest
 
 from data.errors import JobError
-from engine.baseline_training import train
 from engine.calibration import Calibration
 from engine.verifiers import verifier_version
 from tests.engine.sample_pairs import sample_rows
+from training.feature_verifier import train
 from training.judges import given_or_trained, refuse_the_reward
 from training.labelled_rows import LabelledRows
 

@@ -25,12 +25,12 @@ from data.tables.questions import QuestionTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from tests.ui.labelled_store import NOON, LabelledStore
-from ui.api import api_routes
 from ui.cli import main
-from ui.desk_file import RunningDesk, write_desk_file
-from ui.settings import Settings
-from ui.usecases.context import Desk
-from ui.wiring import close_desk, open_desk
+from ui.desk.context import Desk
+from ui.desk.desk_file import RunningDesk, write_desk_file
+from ui.desk.settings import Settings
+from ui.desk.wiring import close_desk, open_desk
+from ui.web.api import api_routes
 
 TOKEN = "token-of-this-test"
 ROWS = [

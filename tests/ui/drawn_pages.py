@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block
 
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
 
 ANA, LEA = Actor("ana", "annotator"), Actor("lea", "lead")
 

@@ -15,7 +15,7 @@ from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from engine.jobs.folder import RunFolder
 from training.registry import Alias, ModelRole, promote, register, set_alias
-from ui.usecases.context import Desk
+from ui.desk.context import Desk
 
 
 def put_model(

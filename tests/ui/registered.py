@@ -8,12 +8,12 @@ import numpy as np
 
 from data.dimensions import DIMENSIONS
 from data.records import VARIANT_TYPE_KEYS, Run, RunId
-from engine.baseline import DimensionModel, FeatureVerifier
+from engine.feature_verifier import DimensionModel, FeatureVerifier
 from engine.features import FEATURE_NAMES
 from engine.jobs.folder import RunFolder, RunResult
 from training.examples import labels_table
 from training.registry import RegisteredModel, register
-from ui.usecases.context import Desk
+from ui.desk.context import Desk
 
 
 def saying(folder: Path, probability: float) -> FeatureVerifier:

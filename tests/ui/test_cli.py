@@ -16,10 +16,10 @@ from data.ids import question_id
 from data.records import Question
 from data.store import Store
 from data.tables.questions import QuestionTable
-from ui import reference
-from ui.desk_file import RunningDesk, write_desk_file
-from ui.usecases.context import Desk
-from ui.wiring import close_desk
+from ui.commands import reference
+from ui.desk.context import Desk
+from ui.desk.desk_file import RunningDesk, write_desk_file
+from ui.desk.wiring import close_desk
 
 Sagedesk = Callable[..., Any]
 

@@ -93,9 +93,9 @@ def _feature(
     seed: int,
     report: Reporter,
 ) -> tuple[Path, Counts]:
-    from engine.baseline_training import report_as_json, train
     from engine.embeddings import Encoder
     from training.calibrate import as_json, fit_calibration
+    from training.feature_verifier import report_as_json, train
     from training.held_out import held_out, held_out_figures, scored_labels
 
     if settings.encoder is None:

@@ -7,8 +7,8 @@ import typer
 from data.records import Role
 from ui.commands.line import open_line, running_desk
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk
-from ui.settings import read_settings
-from ui.usecases import accounts
+from ui.desk.settings import read_settings
+from ui.desk.usecases import accounts
 
 app = typer.Typer(help="Accounts: annotators and leads.", no_args_is_help=True)
 

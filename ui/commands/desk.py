@@ -9,14 +9,14 @@ from pydantic_core import to_jsonable_python
 from data.errors import SagedeskError
 from ui.commands.line import open_line, running_desk
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk
-from ui.settings import read_settings
-from ui.usecases import doctor
-from ui.usecases.doctor import Finding
+from ui.desk.settings import read_settings
+from ui.desk.usecases import doctor
+from ui.desk.usecases.doctor import Finding
 
 
 def up() -> None:
     """Set up what is missing, start Label Studio and the desk, print the sign-in link; Ctrl-C ends all of it."""
-    from ui.up import main
+    from ui.commands.up.start import main
 
     raise typer.Exit(main(read_settings(), os.environ, report=talk, answer=typer.echo))
 

@@ -13,10 +13,10 @@ import httpx
 from data import errors
 from data.errors import SagedeskError, SetupError
 from data.processes import is_same_process
-from ui.desk_file import RunningDesk, read_desk_file
-from ui.settings import Settings
-from ui.usecases.context import OPERATOR, Actor, Desk
-from ui.usecases.table import name_of, use_case
+from ui.desk.context import OPERATOR, Actor, Desk
+from ui.desk.desk_file import RunningDesk, read_desk_file
+from ui.desk.settings import Settings
+from ui.desk.use_case_table import name_of, use_case
 
 # A sync or a backup of a large store takes its time; the connection itself is on this machine.
 _TIMEOUT: Final = httpx.Timeout(600.0, connect=5.0)
@@ -106,7 +106,7 @@ def open_line(settings: Settings, *, with_label_studio: bool = False) -> Iterato
         with httpx.Client(timeout=_TIMEOUT, trust_env=False) as client:
             yield RemoteLine(running, client)
         return
-    from ui.wiring import close_desk, open_desk
+    from ui.desk.wiring import close_desk, open_desk
 
     desk = open_desk(settings, with_label_studio=with_label_studio)
     try:

@@ -10,9 +10,9 @@ from ui.commands.line import Line, open_line
 from ui.commands.model_training import preview, refresh, retrain, schedule
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
-from ui.settings import read_settings
-from ui.usecases import gates, model_promotion, models, runs
-from ui.usecases.models import ModelInfo
+from ui.desk.settings import read_settings
+from ui.desk.usecases import gates, model_promotion, models, runs
+from ui.desk.usecases.models import ModelInfo
 
 app = typer.Typer(help="Models: generators and verifiers.", no_args_is_help=True)
 

@@ -11,9 +11,9 @@ from data.records import VARIANT_TYPE_KEYS, ModelRole, Schedule, VariantTypeKey
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
-from ui.settings import read_settings
-from ui.usecases import learning, runs, schedules, training_data
-from ui.usecases.learning import LanguageTraining, VerifierKind, VllmMode
+from ui.desk.settings import read_settings
+from ui.desk.usecases import learning, runs, schedules, training_data
+from ui.desk.usecases.learning import LanguageTraining, VerifierKind, VllmMode
 
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="verifier or generator.")]
 BaseModel = Annotated[str | None, typer.Option(help="Folder or hub id of the language model that is trained on.")]

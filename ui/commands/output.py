@@ -17,7 +17,7 @@ from rich.text import Text
 from data.errors import JobCancelledError, JobError
 from data.records import Run
 from ui.commands.line import Line
-from ui.usecases import runs
+from ui.desk.usecases import runs
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="Rows at most.")]

@@ -4,8 +4,8 @@ import typer
 
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table
-from ui.settings import read_settings
-from ui.usecases import overview
+from ui.desk.settings import read_settings
+from ui.desk.usecases import overview
 
 app = typer.Typer(help="The whole at a glance.", no_args_is_help=True)
 

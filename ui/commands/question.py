@@ -11,9 +11,9 @@ from data.records import QuestionId
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
-from ui.settings import read_settings
-from ui.usecases import imports, questions, samples
-from ui.usecases.imports import SEVERITIES, ImportPreview, Severity
+from ui.desk.settings import read_settings
+from ui.desk.usecases import imports, questions, samples
+from ui.desk.usecases.imports import SEVERITIES, ImportPreview, Severity
 
 app = typer.Typer(help="Questions: imported benchmark items.", no_args_is_help=True)
 

@@ -4,8 +4,8 @@ import typer
 
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json
-from ui.settings import read_settings
-from ui.usecases import review
+from ui.desk.settings import read_settings
+from ui.desk.usecases import review
 
 app = typer.Typer(help="The review queue.", no_args_is_help=True)
 

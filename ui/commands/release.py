@@ -7,8 +7,8 @@ import typer
 from data.errors import ReleaseError
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table
-from ui.settings import read_settings
-from ui.usecases import releases
+from ui.desk.settings import read_settings
+from ui.desk.usecases import releases
 
 app = typer.Typer(help="Releases.", no_args_is_help=True)
 

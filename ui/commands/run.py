@@ -11,8 +11,8 @@ from data.records import RUN_STATES, Run, RunState
 from engine.jobs.kinds import KINDS
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
-from ui.settings import read_settings
-from ui.usecases import run_transfer, runs
+from ui.desk.settings import read_settings
+from ui.desk.usecases import run_transfer, runs
 
 app = typer.Typer(help="Runs: executions of jobs.", no_args_is_help=True)
 

@@ -5,11 +5,11 @@ import streamlit as st
 from data.errors import SagedeskError
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases import generation
-from ui.usecases.context import Actor, Desk
-from ui.usecases.generation import BACKENDS, BackendName
-from ui.usecases.models import list_models
-from ui.usecases.questions import search_questions
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import generation
+from ui.desk.usecases.generation import BACKENDS, BackendName
+from ui.desk.usecases.models import list_models
+from ui.desk.usecases.questions import search_questions
 from ui.widgets.go import go_to
 from ui.widgets.page import empty, figures, head, notice, table, told
 from ui.widgets.presence import still

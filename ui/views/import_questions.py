@@ -8,9 +8,9 @@ import streamlit as st
 from data.imports.answers import ANSWER_SCHEMES, AnswerScheme
 from data.imports.files import SUFFIXES
 from data.imports.table import FORMATS, FormatName
-from ui.usecases import imports
-from ui.usecases.context import Actor, Desk
-from ui.usecases.imports import SourcePreview
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import imports
+from ui.desk.usecases.imports import SourcePreview
 from ui.views.run_detail import run_detail
 from ui.widgets.item import option_list
 from ui.widgets.page import empty, notice, table, told

@@ -8,7 +8,7 @@ import streamlit as st
 
 from data.dimensions import DIMENSIONS
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases.gates import Flip
+from ui.desk.usecases.gates import Flip
 from ui.views.report_values import count, interval, mapping, number, percent, signed, texts
 from ui.widgets.item import Side, pair_html
 from ui.widgets.page import empty, figures, notice, table

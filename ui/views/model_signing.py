@@ -6,9 +6,9 @@ from typing import Final
 import streamlit as st
 
 from data.records import ModelRole, Run, SignOff
-from ui.usecases import gates, model_promotion, runs
-from ui.usecases.context import Actor, Desk
-from ui.usecases.models import ModelDetail
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import gates, model_promotion, runs
+from ui.desk.usecases.models import ModelDetail
 from ui.widgets.go import go_to
 from ui.widgets.page import day_and_time, notice, table, told
 from ui.widgets.presence import still

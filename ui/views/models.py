@@ -5,9 +5,9 @@ from typing import Final
 
 import streamlit as st
 
-from ui.usecases import gates, models
-from ui.usecases.context import Actor, Desk
-from ui.usecases.models import ModelDetail, ModelInfo
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import gates, models
+from ui.desk.usecases.models import ModelDetail, ModelInfo
 from ui.views.model_comparison import comparison
 from ui.views.model_gate import flips, gate
 from ui.views.model_signing import compare, promote, roll_back, sign_offs, what_was_done

@@ -5,13 +5,13 @@ import streamlit as st
 
 from data.records import VariantTypeKey
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases import review, schedules
-from ui.usecases.context import Actor, Desk
-from ui.usecases.learning import retrain_verifier
-from ui.usecases.models import list_models
-from ui.usecases.overview import Overview, overview
-from ui.usecases.sync import SyncStatus, sync_now
-from ui.usecases.verification import start_verification
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import review, schedules
+from ui.desk.usecases.learning import retrain_verifier
+from ui.desk.usecases.models import list_models
+from ui.desk.usecases.overview import Overview, overview
+from ui.desk.usecases.sync import SyncStatus, sync_now
+from ui.desk.usecases.verification import start_verification
 from ui.views.training_schedule import proposals
 from ui.widgets.go import go_to
 from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, table, told

@@ -7,9 +7,9 @@ import streamlit as st
 from data.dimensions import DIMENSIONS
 from data.records import QuestionId
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases import questions
-from ui.usecases.context import Actor, Desk
-from ui.usecases.questions import Label, VariantDetail
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import questions
+from ui.desk.usecases.questions import Label, VariantDetail
 from ui.widgets.item import checks_html, option_list
 from ui.widgets.page import day_and_time, empty
 from ui.widgets.texts import block, literal

@@ -5,8 +5,8 @@ from typing import Final
 import streamlit as st
 
 from data.records import Question, QuestionId
-from ui.usecases import questions
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import questions
 from ui.views.import_questions import import_questions
 from ui.views.question_detail import question_detail
 from ui.widgets.page import empty, head, told

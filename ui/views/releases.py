@@ -3,9 +3,9 @@
 import streamlit as st
 
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases import releases
-from ui.usecases.context import Actor, Desk
-from ui.usecases.overview import overview
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import releases
+from ui.desk.usecases.overview import overview
 from ui.widgets.page import day_and_time, empty, figures, head, notice, table, told
 from ui.widgets.presence import still
 

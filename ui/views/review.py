@@ -6,12 +6,12 @@ from typing import Final
 
 import streamlit as st
 
+from annotation.forms import EMPTY_FORM, AnswerForm, form_of_annotation, form_of_draft
 from data.dimensions import DIMENSIONS, DimensionKey
 from data.errors import NotFoundError, PermissionDeniedError, SagedeskError
 from data.records import VariantId, Verdict
-from ui.usecases import review
-from ui.usecases.context import Actor, Desk
-from ui.usecases.review_forms import EMPTY_FORM, AnswerForm, form_of_annotation, form_of_draft
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import review
 from ui.views.review_status import status_line
 from ui.widgets.answer_panel import (
     NoticeKind,

@@ -8,8 +8,8 @@ import streamlit as st
 
 from data.errors import SagedeskError
 from data.records import VariantId
-from ui.usecases import review
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import review
 from ui.widgets.page import clock, notice
 from ui.widgets.presence import still
 from ui.widgets.texts import literal

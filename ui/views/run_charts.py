@@ -12,7 +12,7 @@ import streamlit as st
 
 from data.dimensions import DIMENSIONS
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases.runs import RunMetric
+from ui.desk.usecases.runs import RunMetric
 from ui.widgets.charts import lines
 
 _STEP: Final = "step"

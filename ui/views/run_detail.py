@@ -7,8 +7,8 @@ from typing import Final
 import streamlit as st
 
 from data.records import Run, RunState
-from ui.usecases import runs
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import runs
 from ui.views.run_charts import charts
 from ui.views.run_result import result
 from ui.widgets.go import go_to

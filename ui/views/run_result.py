@@ -10,8 +10,8 @@ import streamlit as st
 from data.errors import SagedeskError
 from data.records import Run
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases.context import Actor, Desk
-from ui.usecases.imports import refusals
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases.imports import refusals
 from ui.views.model_gate import outcome
 from ui.views.verifier_figures import verifier_figures
 from ui.widgets.page import bars, figures, notice, table

@@ -5,8 +5,8 @@ from typing import Final
 import streamlit as st
 
 from data.records import RUN_STATES, Run, RunState
-from ui.usecases import runs
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import runs
 from ui.views.run_detail import OPEN_STATES, run_detail
 from ui.widgets.page import day_and_time, empty, head, told
 from ui.widgets.presence import still

@@ -6,8 +6,8 @@ from typing import Final
 import streamlit as st
 
 from data.records import ModelRole, Run, RunState
-from ui.usecases import runs, schedules, training_data
-from ui.usecases.context import Actor, Desk
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import runs, schedules, training_data
 from ui.views.training_forms import generator_form, verifier_form
 from ui.views.training_preview import preview, sentence
 from ui.views.training_schedule import proposals, schedule_form

@@ -14,9 +14,9 @@ from streamlit.delta_generator import DeltaGenerator
 from data.errors import InputError
 from data.records import VARIANT_TYPE_KEYS, Run
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases import learning
-from ui.usecases.context import Actor, Desk
-from ui.usecases.learning import (
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import learning
+from ui.desk.usecases.learning import (
     LANGUAGE_TRAININGS,
     VERIFIER_KINDS,
     VLLM_MODES,

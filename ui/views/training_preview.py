@@ -8,7 +8,7 @@ import streamlit as st
 from data.dimensions import DIMENSIONS
 from data.records import LabelSource, Part
 from engine.variant_types.table import VARIANT_TYPES
-from ui.usecases.training_data import TrainingPreview
+from ui.desk.usecases.training_data import TrainingPreview
 from ui.widgets.page import empty, figures, notices, table
 
 _PARTS: Final[Mapping[Part, str]] = {

@@ -6,9 +6,9 @@ from typing import Final
 import streamlit as st
 
 from data.records import ModelRole
-from ui.usecases import schedules
-from ui.usecases.context import Actor, Desk
-from ui.usecases.schedules import Due
+from ui.desk.context import Actor, Desk
+from ui.desk.usecases import schedules
+from ui.desk.usecases.schedules import Due
 from ui.widgets.page import day_and_time, notice, told
 from ui.widgets.presence import still
 

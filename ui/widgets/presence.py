@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from data.errors import SignInError
-from ui.usecases.context import Actor
+from ui.desk.context import Actor
 
 _WHO: Final = "sd_who"
 

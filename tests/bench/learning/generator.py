@@ -113,8 +113,8 @@ def sft(folder: Path) -> Mapping[str, Any]:
 
 def verifiers(folder: Path) -> Mapping[str, Any]:
     """Trains the reward verifier and the judge, on corruptions of questions that nothing else here has seen."""
-    from engine.baseline_training import report_as_json, train
     from engine.embeddings import Encoder
+    from training.feature_verifier import report_as_json, train
 
     encoder = Encoder.open(_encoder_folder())
     told: dict[str, Any] = {}

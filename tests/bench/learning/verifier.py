@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from annotation.queue import is_drawn_blind, priority_and_reason
 from data.ids import row_seed
 from data.tables.queue import QueueCandidate
-from engine.baseline import FeatureVerifier
-from engine.baseline_training import train_on_features
 from engine.embeddings import Encoder
+from engine.feature_verifier import FeatureVerifier
 from engine.features import FEATURE_NAMES
 from engine.verifier_metrics import target_truth
 from tests.bench.learning.stages import Stage
@@ -33,6 +32,7 @@ from tests.bench.learning.verifier_rows import (
     sides,
     verifier_features,
 )
+from training.feature_verifier import train_on_features
 
 SEED: Final = 13
 LABELS: Final[Mapping[RowSet, tuple[int, ...]]] = {"all": (100, 300, 1000, 3000), "unseen": (100, 300, 1000)}

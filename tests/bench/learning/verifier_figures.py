@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from data.dimensions import DIMENSIONS
 from data.records import VerdictTarget
-from engine.baseline import FeatureVerifier
+from engine.feature_verifier import FeatureVerifier
 from engine.verifier_metrics import target_truth
 from tests.bench.learning.verifier_rows import Drawn
 from training.paired_bootstrap import (

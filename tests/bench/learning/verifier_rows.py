@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.records import Answers
-from engine.baseline import type_indices
 from engine.embedded import EMBEDDED_ENCODER, embedded_folder
 from engine.embeddings import Encoder
+from engine.feature_verifier import type_indices
 from engine.features import Features, features
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import Pair

@@ -9,7 +9,6 @@ from data.arrow import contract_checks_from, contract_checks_table, questions_ta
 from data.errors import JobCancelledError, JobError, ModelError
 from data.records import Recipe, Verdict
 from engine.backends.protocol import GenerationRequest
-from engine.baseline_training import train
 from engine.calibration import Calibration, Isotonic, Platt
 from engine.candidate import Candidate
 from engine.executors.local import LocalExecutor
@@ -20,6 +19,7 @@ from engine.jobs.verify import VerifyStep, counts_by_target, pair_up, pairs_from
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verifiers import verifier_version, write_method
 from tests.engine.sample_pairs import sample_rows
+from training.feature_verifier import train
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RECIPE = Recipe("rules", "rules-1", "p", "{}", 1)

@@ -11,7 +11,6 @@ import pytest
 
 from data.arrow import questions_table, variants_table, verdicts_from
 from data.records import Answers, TrainingLabel, VariantId, VerdictTarget
-from engine.baseline_training import train
 from engine.calibration import TARGETS, Calibration, Isotonic, Platt
 from engine.jobs.__main__ import run_job
 from engine.jobs.folder import RunFolder
@@ -19,6 +18,7 @@ from engine.jobs.report import Reporter
 from engine.verifiers import open_verifier, verifier_version, write_method
 from tests.engine.sample_pairs import SampleRows, sample_rows
 from training.examples import labels_table
+from training.feature_verifier import train
 from training.gate import likelier_label
 from training.jobs.gate_verifier import run
 

@@ -15,7 +15,6 @@ from data.arrow import questions_table, variants_table
 from data.errors import JobCancelledError
 from data.records import VariantId
 from engine.backends.transformers import TransformersBackend
-from engine.baseline_training import train
 from engine.jobs.__main__ import run_job
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
@@ -23,6 +22,7 @@ from engine.tuned_generator import is_tuned
 from tests.engine.sample_pairs import sample_rows
 from tests.training.small_worlds import BROKEN, CONTROL, QUESTION, variant_of
 from training.examples import LABEL_SCHEMA, group_of
+from training.feature_verifier import train
 from training.jobs.refresh_generator import run
 
 pytestmark = pytest.mark.model

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from data.arrow import questions_table, variants_table
-from engine.baseline import FeatureVerifier
 from engine.calibration import Calibration
+from engine.feature_verifier import FeatureVerifier
 from engine.jobs.__main__ import run_job
 from engine.jobs.folder import RunFolder, RunResult
 from engine.verifiers import open_verifier

@@ -8,9 +8,9 @@ import pytest
 
 from tests.ui.registered import registered_generator, registered_verifier
 from training.registry import RegisteredModel, promote
-from ui.settings import Settings
-from ui.usecases.context import Desk
-from ui.wiring import close_desk, open_desk
+from ui.desk.context import Desk
+from ui.desk.settings import Settings
+from ui.desk.wiring import close_desk, open_desk
 
 Sagedesk = Callable[..., Any]
 

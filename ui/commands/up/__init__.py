@@ -1,0 +1,1 @@
+"""`sagedesk up`: what must hold first, what is started, how it is watched, and how it is ended."""

@@ -1,0 +1,1 @@
+"""The application: use cases, runs and what becomes of them. Never imports streamlit, typer or starlette."""

@@ -1,0 +1,60 @@
+"""What every use case receives: the desk's parts and the person who asks; and the one check of roles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from annotation.sync import LabelStudioSync
+from data.errors import PermissionDeniedError
+from data.records import Role
+from data.store import Store
+from data.tables.audit import AuditTable
+from ui.desk.runs.supervisor import Supervisor
+from ui.desk.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks. `name` is the account's; it goes into every audit row."""
+
+    name: str
+    role: Role
+
+
+OPERATOR: Final = Actor("operator", "lead")
+"""Whoever can read the state folder: the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The parts, wired once in `ui/desk/wiring.py`. `sync` is None where no Label Studio is configured."""
+
+    settings: Settings
+    store: Store
+    supervisor: Supervisor
+    sync: LabelStudioSync | None
+    now: Callable[[], datetime]
+
+
+def require_lead(desk: Desk, actor: Actor, action: str, subject: str = "") -> None:
+    """Leads pass; anybody else is refused and the refusal audited.
+
+    Raises:
+        PermissionDeniedError: `actor` is no lead.
+    """
+    if actor.role == "lead":
+        return
+    with desk.store.write() as connection:
+        AuditTable(connection).add(
+            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="denied", detail={}
+        )
+    raise PermissionDeniedError(f"{action}: {actor.name} is an {actor.role}; ask a lead")
+
+
+def audit(desk: Desk, actor: Actor, action: str, subject: str, **detail: object) -> None:
+    """One row for a thing done, in a transaction of its own."""
+    with desk.store.write() as connection:
+        AuditTable(connection).add(
+            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="done", detail=detail
+        )

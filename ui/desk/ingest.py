@@ -1,0 +1,94 @@
+"""How the outputs of a finished run come into the store, one function a kind; and which run follows.
+
+Each runs inside the transaction that marks its run as done, and does the same again without a change.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from annotation.queue import enqueue
+from data.arrow import contract_checks_from, questions_from, variants_from, verdicts_from
+from data.records import Run, VariantId
+from data.store import Connection
+from data.tables.contract_checks import ContractCheckTable
+from data.tables.policies import PolicyTable
+from data.tables.questions import QuestionTable
+from data.tables.variants import VariantTable
+from data.tables.verdicts import VerdictTable
+from engine.jobs.folder import RunFolder
+from training.examples import learnt_from_sample
+from ui.desk.cluster_parts import draw_seed, ensure_parts
+from ui.desk.runs.submission import Ingest, Ingested
+from ui.desk.settings import Settings
+from ui.desk.usecases.models import champion_verifier
+from ui.desk.usecases.review import BLIND_SHARE_POLICY
+from ui.desk.usecases.verification import NO_VERIFIER, champion_judge, verification_submission
+
+
+def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
+    """By job kind, but for trainings (`ui.desk.model_ingest`); the supervisor's."""
+
+    def imported(connection: Connection, folder: RunFolder, _: Run) -> Ingested:
+        questions = QuestionTable(connection).upsert(questions_from(folder.read_output("questions")), now=now())
+        variants = VariantTable(connection).upsert(variants_from(folder.read_output("variants")))
+        ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
+        refused, refused_variants = (_count(folder, name) for name in ("refused", "refused_variants"))
+        return Ingested(
+            {
+                "questions": {
+                    "new": questions.new,
+                    "same": questions.same,
+                    "changed": questions.changed,
+                    "refused": refused - refused_variants,
+                },
+                # A variant's id is its content: other content is another variant, so none ever changes.
+                "variants": {"new": variants.new, "same": variants.same, "changed": 0, "refused": refused_variants},
+            }
+        )
+
+    def generated(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
+        variants = list(variants_from(folder.read_output("variants")))
+        counts = VariantTable(connection).upsert(variants)
+        ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
+        told: dict[str, object] = {"variants": {"new": counts.new, "same": counts.same}}
+        if not run.settings.get("then_verify") or not variants:
+            return Ingested(told)
+        champion = champion_verifier(settings)
+        if champion is None:
+            return Ingested({**told, "not_verified": NO_VERIFIER})
+        made = [variant.variant_id for variant in variants]
+        rows = VariantTable(connection).arrow(ids=made, unverified_by=champion_judge(champion))
+        unverified = [VariantId(one) for one in rows["variant_id"].to_pylist()]
+        if not unverified:
+            return Ingested(told)
+        return Ingested(
+            told, verification_submission(connection, settings, verifier="champion", variant_ids=unverified)
+        )
+
+    def verified(connection: Connection, folder: RunFolder, run: Run) -> Ingested:
+        verdicts = list(verdicts_from(folder.read_output("verdicts")))
+        written = VerdictTable(connection).upsert(verdicts)
+        ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
+        queued = 0
+        if run.settings.get("then_queue"):
+            judged = dict.fromkeys(verdict.variant_id for verdict in verdicts)
+            ids = [one for one in judged if one not in learnt_from_sample()]
+            ensure_parts(connection, now(), variant_ids=ids)
+            queued = enqueue(
+                connection,
+                variant_ids=ids,
+                blind_share=PolicyTable(connection).get(BLIND_SHARE_POLICY, settings.blind_share),
+                seed=draw_seed(connection, now()),
+                now=now(),
+            )
+        return Ingested({"verdicts": written, "queued": queued})
+
+    def compared(_connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
+        return Ingested({})  # its result is all that comes of it; a lead decides
+
+    return {"import": imported, "generate": generated, "verify": verified, "gate-verifier": compared}
+
+
+def _count(folder: RunFolder, name: str) -> int:
+    result = folder.result()
+    return 0 if result is None else int(str(result.counts.get(name, 0)))

@@ -1,0 +1,1 @@
+"""Runs: what is wanted, how it is supervised, and what becomes of it when it ends."""

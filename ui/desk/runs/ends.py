@@ -1,0 +1,137 @@
+"""What becomes of a run that has ended: its state, why it ended so, its outputs in the store, and what follows it.
+
+Outputs, state and follow-up are one transaction: all of it or none. Refuses to say `done` without a result.
+"""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from data.errors import JobError
+from data.records import Run
+from data.store import Connection, Store
+from data.tables.runs import RunTable
+from engine.jobs.folder import RunFolder, RunResult
+from ui.desk.runs.submission import Ingest, Prepare, Submission
+
+_TAIL_BYTES: Final = 4_000
+_LAST_WORDS: Final = 240
+
+Enqueue = Callable[[Connection, Submission, str, list[Path]], Run]
+"""(connection, what is wanted, by whom, list that takes the folders made)."""
+
+logger = logging.getLogger(__name__)
+
+
+class RunEnds:
+    """Concludes runs; the supervisor's, and called under its lock."""
+
+    def __init__(
+        self,
+        store: Store,
+        ingests: Mapping[str, Ingest],
+        *,
+        prepares: Mapping[str, Prepare],
+        enqueue: Enqueue,
+        now: Callable[[], datetime],
+        after: Callable[[Run], None] | None,
+    ) -> None:
+        self._store = store
+        self._ingests = ingests
+        self._prepares = prepares
+        self._enqueue = enqueue
+        self._now = now
+        self._after = after
+
+    def conclude(self, run: Run, why: str, *, is_cancelled: bool = False) -> None:
+        """Save how the run ended and bring in what a done one made; `why` is told where the job itself did not."""
+        folder = RunFolder(Path(run.folder))
+        try:
+            result = folder.result()
+        except JobError as exc:
+            result = RunResult("failed", {}, str(exc))
+        ended = replace(run, ended_at=folder.ended_at() or self._now(), pid=None, pid_started_at=None)
+        if result is None and is_cancelled:
+            run = self._save(replace(ended, state="cancelled", message="cancelled; its process had to be killed"))
+        elif result is None:
+            run = self._save(replace(ended, state="lost", message=f"{why}{last_words(folder.log)}; resume it to go on"))
+        elif result.state != "done":
+            run = self._save(replace(ended, state=result.state, message=result.error, result=dict(result.counts)))
+        else:
+            run = self._ingest(ended, folder, result)
+        level = logging.INFO if run.state in ("done", "cancelled") else logging.WARNING
+        logger.log(level, "run %s: %s %s %s", run.run_id, run.kind, run.state, run.message)
+        if self._after is None:
+            return
+        try:
+            self._after(run)
+        except Exception:
+            logger.exception("run %s: what follows it went wrong", run.run_id)
+
+    def _ingest(self, ended: Run, folder: RunFolder, result: RunResult) -> Run:
+        try:
+            prepare = self._prepares.get(ended.kind)
+            ingest = self._ingests[ended.kind] if prepare is None else prepare(folder, ended)
+            with kept_folders() as folders, self._store.write() as connection:
+                current = RunTable(connection).find(ended.run_id)
+                if current is None or current.state == "done":
+                    return ended if current is None else current
+                ingested = ingest(connection, folder, ended)
+                follow_up = (
+                    None
+                    if ingested.then is None
+                    else self._enqueue(connection, ingested.then, ended.submitted_by, folders).run_id
+                )
+                counts = {**result.counts, **ingested.counts}
+                done = replace(
+                    ended,
+                    state="done",
+                    message="",
+                    result=counts if follow_up is None else {**counts, "followed_by": follow_up},
+                )
+                RunTable(connection).save(done)
+        except Exception as exc:
+            logger.exception("run %s: its outputs could not be brought in", ended.run_id)
+            message = f"its outputs could not be brought into the store: {exc}; resume it to try again"
+            return self._save(replace(ended, state="failed", message=message, result=dict(result.counts)))
+        return done
+
+    def _save(self, run: Run) -> Run:
+        with self._store.write() as connection:
+            RunTable(connection).save(run)
+        return run
+
+
+def last_words(log: Path) -> str:
+    """`; its log ends with: ...`, from the last line that begins at the left; empty where the job wrote none.
+
+    Lines further in are a traceback's or a warning's code, which says little by itself.
+    """
+    try:
+        with log.open("rb") as content:
+            size = content.seek(0, os.SEEK_END)
+            content.seek(max(0, size - _TAIL_BYTES))
+            # a progress bar rewrites its line: only what stands there last was to be read
+            lines = content.read().decode("utf-8", "replace").replace("\r", "\n").splitlines()
+    except OSError:
+        return ""
+    line = next((line.rstrip() for line in reversed(lines) if line.strip() and not line[0].isspace()), "")
+    return f"; its log ends with: {line[:_LAST_WORDS]}" if line else ""
+
+
+@contextmanager
+def kept_folders() -> Iterator[list[Path]]:
+    """Around a transaction: the run folders that are put into the list go again when it is not committed."""
+    folders: list[Path] = []
+    try:
+        yield folders
+    except BaseException:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -1,0 +1,59 @@
+"""The scheduler: a thread that starts what is due where a lead allowed that. Never promotes anything, never dies."""
+
+import logging
+import threading
+from datetime import datetime, timedelta
+from typing import Final
+
+from data.errors import SagedeskError
+from data.records import ModelRole
+from ui.desk.context import Desk
+from ui.desk.usecases.schedules import SCHEDULE, due, start_due
+
+_TICK_S: Final = 60.0
+_STOP_TIMEOUT_S: Final = 10.0
+# A start that is refused (too few labels, no verifier yet) is not tried every minute.
+_AFTER_REFUSAL: Final = timedelta(hours=1)
+
+logger = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """One thread over one desk. `start` once, `stop` once."""
+
+    def __init__(self, desk: Desk, tick_s: float = _TICK_S) -> None:
+        self._desk = desk
+        self._tick_s = tick_s
+        self._refused_at: dict[ModelRole, datetime] = {}
+        self._is_stopped = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="training-scheduler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """Ask the thread to end and wait for the tick at hand, at most `timeout_s`."""
+        self._is_stopped.set()
+        self._thread.join(timeout_s)
+
+    def tick(self) -> None:
+        """Start what is due and may start; what cannot start now is told and left for an hour."""
+        now = self._desk.now()
+        for one in due(self._desk, SCHEDULE):
+            refused_at = self._refused_at.get(one.role)
+            if not one.may_start or (refused_at is not None and now - refused_at < _AFTER_REFUSAL):
+                continue
+            try:
+                run = start_due(self._desk, one)
+            except SagedeskError as exc:
+                self._refused_at[one.role] = now
+                logger.warning("training the %s is due (%s) and cannot start: %s", one.role, one.reason, exc)
+            else:
+                logger.info("run %s: %s is due (%s)", run.run_id, one.role, one.reason)
+
+    def _loop(self) -> None:
+        while not self._is_stopped.wait(self._tick_s):
+            try:
+                self.tick()
+            except Exception:  # a bug here must not end the desk's schedule
+                logger.exception("the scheduler stumbled; it goes on")

@@ -1,0 +1,172 @@
+"""The gate as a person uses it: a challenger against the champion on the frozen blind labels, and where they differ.
+
+Owns how a comparison is started and found again. What it measures and when it passes is `training.gate`'s.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from annotation.queue import OVERLAP
+from data.errors import ConflictError, InputError
+from data.records import Run, RunId, VariantId, VariantTypeKey
+from data.store import Connection
+from data.tables.questions import QuestionTable
+from data.tables.queue import QueueTable
+from data.tables.runs import RunTable
+from data.tables.variants import VariantTable
+from engine.jobs.folder import RunFolder
+from training.registry import RegisteredModel, aliased, find_model, verified
+from ui.desk.context import OPERATOR, Actor, Desk, audit, require_lead
+from ui.desk.runs.submission import Submission
+from ui.desk.usecases.training_data import gate_inputs, human_agreement
+
+GATE_TARGET: Final = "valid"
+GATE_MARGIN: Final = 0.03
+MAX_FLIPS: Final = 500
+# Comparisons are looked for among so many of the newest; one is made for each training.
+_GATES_LOOKED_AT: Final = 500
+
+
+class Gate(NamedTuple):
+    """A finished comparison: `report` is `training.gate`'s JSON."""
+
+    run_id: RunId
+    champion_id: str
+    challenger_id: str
+    report: Mapping[str, object]
+
+    @property
+    def outcome(self) -> str:
+        return str(self.report.get("outcome", ""))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why, in words."""
+        found = self.report.get("reasons")
+        return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A labelled variant that the two verifiers judge differently on `target`, with its text.
+
+    `truth` is people's answer, the others are the verifiers'; None where one gave none.
+    """
+
+    variant_id: VariantId
+    target: str
+    truth: bool
+    champion: bool | None
+    challenger: bool | None
+    question_context: str
+    original_options: tuple[str, ...]
+    variant_context: str
+    options: tuple[str, ...]
+    answer_index: int
+    variant_type: VariantTypeKey
+
+
+def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
+    """Start the gate: this verifier against the champion.
+
+    Raises:
+        PermissionDeniedError, NotFoundError.
+        InputError: a generator; its comparison comes with its training.
+        ConflictError: there is no champion, or it is this one.
+        ModelError: one of them is not what was registered.
+    """
+    require_lead(desk, actor, "model.compare", model_id)
+    challenger = find_model(desk.settings.models, model_id)
+    if challenger.role != "verifier":
+        raise InputError(f"{model_id} is a {challenger.role}: it was compared on the same questions by its training")
+    champion = aliased(desk.settings.models, "verifier", "champion")
+    if champion is None or champion.model_id == model_id:
+        raise ConflictError(f"verifier {model_id} has no other champion to be compared with")
+    for model in (champion, challenger):
+        verified(model)
+    with desk.store.read() as connection:
+        wanted = gate_submission(connection, champion=champion, challenger=challenger)
+    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
+    audit(desk, actor, "model.compare", model_id, run_id=run.run_id, champion=champion.model_id)
+    return run
+
+
+def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[Flip]:
+    """Where champion and challenger differed in a finished gate run, in its order.
+
+    Left out are items that are blind to the account and open to it: a lead may review too, and be asked them again.
+
+    Raises:
+        PermissionDeniedError: an annotator, who may have blind items among them before them.
+        NotFoundError, InputError (no gate run), ConflictError (it has not ended).
+    """
+    require_lead(desk, actor, "model.flips", run_id)
+    run = desk.supervisor.get(run_id)
+    if run.kind != "gate-verifier":
+        raise InputError(f"run {run_id} is a {run.kind}; flips are told by a gate-verifier run")
+    if run.state != "done":
+        raise ConflictError(f"run {run_id} is {run.state}; its flips are there when it is done")
+    rows = RunFolder(Path(run.folder)).read_output("flips").to_pylist()
+    with desk.store.read() as connection:
+        hidden = _hidden(connection, actor, [VariantId(row["variant_id"]) for row in rows])
+        rows = [row for row in rows if row["variant_id"] not in hidden][: max(1, min(limit, MAX_FLIPS))]
+        variants = VariantTable(connection).by_ids([VariantId(row["variant_id"]) for row in rows])
+        questions = QuestionTable(connection).by_ids([variant.question_id for variant in variants.values()])
+    flips = []
+    for row in rows:
+        variant = variants.get(VariantId(row["variant_id"]))
+        question = None if variant is None else questions.get(variant.question_id)
+        if variant is not None and question is not None:
+            flips.append(
+                Flip(
+                    variant_id=variant.variant_id,
+                    target=row["target"],
+                    truth=row["truth"],
+                    champion=row["champion"],
+                    challenger=row["challenger"],
+                    question_context=question.context,
+                    original_options=question.options,
+                    variant_context=variant.context,
+                    options=variant.options,
+                    answer_index=variant.answer_index,
+                    variant_type=variant.variant_type,
+                )
+            )
+    return flips
+
+
+def gate_submission(connection: Connection, *, champion: RegisteredModel, challenger: RegisteredModel) -> Submission:
+    """The run that compares two verifiers on the gate labels of now; that they are what was registered is seen to."""
+    return Submission(
+        "gate-verifier",
+        {
+            "champion": str(champion.folder),
+            "challenger": str(challenger.folder),
+            "target": GATE_TARGET,
+            "margin": GATE_MARGIN,
+            "human_agreement": human_agreement(connection),
+        },
+        gate_inputs(connection),
+        seed=0,
+        afterwards={"champion_id": champion.model_id, "challenger_id": challenger.model_id},
+    )
+
+
+def _hidden(connection: Connection, actor: Actor, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
+    if actor == OPERATOR:  # the command line is where engineers measure; it labels nothing
+        return frozenset()
+    return QueueTable(connection).blind_to_come(variant_ids, actor.name, overlap=OVERLAP)
+
+
+def standing_gate(connection: Connection, challenger_id: str, champion_id: str | None) -> Gate | None:
+    """The newest finished comparison of the challenger, with this champion where one is given."""
+    for run in RunTable(connection).newest(limit=_GATES_LOOKED_AT, kind="gate-verifier", state="done"):
+        compared = run.settings.get("challenger_id"), run.settings.get("champion_id")
+        report = run.result.get("gate")
+        if compared[0] != challenger_id or (champion_id is not None and compared[1] != champion_id):
+            continue
+        if isinstance(report, Mapping):
+            return Gate(run.run_id, str(compared[1]), challenger_id, report)
+    return None

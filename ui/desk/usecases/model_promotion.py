@@ -1,0 +1,259 @@
+"""Which model is in use: a lead promotes one with a note, or goes back. Refuses what its comparison does not carry.
+
+A sign-off is written to the store first, then the aliases change, then what waits for review is judged anew. A desk
+that ends in between does the rest at its next start: the newest sign-off says which model is in use.
+"""
+
+import logging
+import threading
+from typing import Final, NamedTuple
+
+from data.errors import ConflictError, InputError, JobError, SagedeskError
+from data.records import MODEL_ROLES, ModelRole, Run, RunId, SignOff, SignOffAction
+from data.store import Connection
+from data.tables.audit import AuditTable
+from data.tables.queue import QueueTable
+from data.tables.runs import RunTable
+from data.tables.sign_offs import SignOffTable
+from training.registry import (
+    RegisteredModel,
+    after_rollback,
+    aliases,
+    find_model,
+    open_model,
+    promote,
+    roll_back,
+    verified,
+)
+from ui.desk.context import OPERATOR, Actor, Desk, audit, require_lead
+from ui.desk.usecases.gates import standing_gate
+from ui.desk.usecases.models import ModelInfo, comparison_of, model_info
+from ui.desk.usecases.verification import verification_submission
+
+MAX_NOTE_CHARACTERS: Final = 2_000
+
+logger = logging.getLogger(__name__)
+
+# Two leads sign one after the other, so that the aliases end as the newest sign-off says.
+_signing = threading.Lock()
+
+
+class _Evidence(NamedTuple):
+    """`outcome` is what comparison `run_id` said; `lack` why it does not carry a promotion, empty where it does."""
+
+    run_id: RunId | None
+    outcome: str
+    lack: str
+
+
+def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite_gate: bool = False) -> ModelInfo:
+    """Make a registered model the champion; the one before stays as `previous`. Afterwards the queue is judged anew.
+
+    Args:
+        note: why, in the lead's words; it stands in the sign-off.
+        despite_gate: although the gate did not pass, or (a generator) nothing was compared; the sign-off says so.
+
+    Raises:
+        PermissionDeniedError, NotFoundError.
+        InputError: no note.
+        ConflictError: it is champion already, or its comparison with the champion does not carry it.
+        ModelError: its files are not what was registered; the champion stays.
+        JobError: it is champion, but the run that judges the queue cannot start.
+    """
+    require_lead(desk, actor, "model.promote", model_id)
+    words = _note(note)
+    with _signing:
+        model = find_model(desk.settings.models, model_id)
+        before = aliases(desk.settings.models, model.role).get("champion")
+        if before == model_id:
+            raise ConflictError(f"{model.role} {model_id} is the champion already")
+        verified(model)
+        with desk.store.read() as connection:
+            evidence = _evidence(connection, model, before)
+        if evidence.lack and not despite_gate:
+            raise ConflictError(f"{model.role} {model_id} {evidence.lack}, or promote it despite the gate")
+        _sign(
+            desk,
+            actor,
+            role=model.role,
+            action="promote",
+            model_id=model_id,
+            previous_id=before,
+            evidence=evidence,
+            note=words,
+        )
+        promote(desk.settings.models, model.role, model_id)
+    if model.role == "verifier":
+        _judge_queue_after(desk, actor)
+    with desk.store.read() as connection:
+        return model_info(desk, connection, model)
+
+
+def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> ModelInfo | None:
+    """Champion and previous change places; done twice, all is as before. Afterwards the queue is judged anew.
+
+    Returns:
+        The champion; None where no registered generator is in use any more.
+
+    Raises:
+        PermissionDeniedError.
+        InputError: no note, or no such role.
+        ConflictError: there is nothing to go back to.
+        ModelError: the files of the one before are not what was registered; the champion stays.
+        JobError: it is done, but the run that judges the queue cannot start.
+    """
+    require_lead(desk, actor, "model.rollback", role)
+    if role not in MODEL_ROLES:
+        raise InputError(f"role {role!r}: use one of {', '.join(MODEL_ROLES)}")
+    words = _note(note)
+    models = desk.settings.models
+    with _signing:
+        back_to = after_rollback(models, role)
+        if back_to is not None:
+            open_model(models, role, back_to)
+        _sign(
+            desk,
+            actor,
+            role=role,
+            action="rollback",
+            model_id=back_to,
+            previous_id=aliases(models, role).get("champion"),
+            evidence=_Evidence(None, "", ""),
+            note=words,
+        )
+        model = roll_back(models, role)
+    if role == "verifier":
+        _judge_queue_after(desk, actor)
+    if model is None:
+        return None
+    with desk.store.read() as connection:
+        return model_info(desk, connection, model)
+
+
+def judge_queue(desk: Desk, actor: Actor) -> Run | None:
+    """Have the champion judge what waits for people without a decision, and order the queue by that.
+
+    Returns:
+        The run; None where nothing waits.
+
+    Raises:
+        ModelError: the champion is not what was registered.
+    """
+    with desk.store.read() as connection:
+        waiting = QueueTable(connection).undecided()
+        if not waiting:
+            return None
+        wanted = verification_submission(connection, desk.settings, verifier="champion", variant_ids=waiting)
+    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
+    audit(desk, actor, "verification.start", run.run_id, verifier="champion", variants=len(waiting))
+    return run
+
+
+def _judge_queue_after(desk: Desk, actor: Actor) -> None:
+    try:
+        judge_queue(desk, actor)
+    except SagedeskError as exc:
+        raise JobError(
+            f"the champion has changed, but it has not judged what waits for review: {exc}; mend that, then "
+            f"`sagedesk variant verify`"
+        ) from exc
+
+
+def settle_sign_offs(desk: Desk) -> None:
+    """At start: put in use what was signed for last, and judge the queue by it, where the desk ended before that.
+
+    What cannot be done is told in the log: the desk starts, with the champion that it had.
+    """
+    for role in MODEL_ROLES:
+        with desk.store.read() as connection:
+            newest = next(iter(SignOffTable(connection).of_role(role)), None)
+        if newest is None:
+            continue
+        try:
+            if aliases(desk.settings.models, role).get("champion") != newest.model_id:
+                _put_in_use(desk, newest)
+            elif role == "verifier" and not _has_verified_since(desk, newest):
+                judge_queue(desk, OPERATOR)
+        except SagedeskError as exc:
+            logger.warning("sign-off %s of %s cannot be carried out: %s", newest.sign_off_id, newest.signed_by, exc)
+
+
+def _has_verified_since(desk: Desk, signed: SignOff) -> bool:
+    with desk.store.read() as connection:
+        newest = RunTable(connection).newest(limit=1, kind="verify")
+    return any(run.created_at >= signed.signed_at for run in newest)
+
+
+def _put_in_use(desk: Desk, signed: SignOff) -> None:
+    if signed.action == "promote" and signed.model_id is not None:
+        promote(desk.settings.models, signed.role, signed.model_id)
+    elif signed.action == "rollback" and after_rollback(desk.settings.models, signed.role) == signed.model_id:
+        roll_back(desk.settings.models, signed.role)
+    else:
+        return
+    logger.info(
+        "%s %s is in use, as %s signed", signed.role, signed.model_id or "without registration", signed.signed_by
+    )
+    if signed.role == "verifier":
+        judge_queue(desk, OPERATOR)
+
+
+def _evidence(connection: Connection, model: RegisteredModel, champion_id: str | None) -> _Evidence:
+    if model.role == "generator":
+        run_id = model.origin.get("run_id")
+        if comparison_of(model) is None:
+            return _Evidence(None, "", "was never compared with the one before; refresh it again")
+        return _Evidence(None if run_id is None else RunId(str(run_id)), "compared", "")
+    if champion_id is None:
+        return _Evidence(None, "", "")
+    gate = standing_gate(connection, model.model_id, champion_id)
+    if gate is None:
+        lack = f"was not compared with the champion of now; `sagedesk model compare {model.model_id}` does"
+        return _Evidence(None, "", lack)
+    if gate.outcome == "passes":
+        return _Evidence(gate.run_id, gate.outcome, "")
+    reasons = "; ".join(reason.rstrip(".") for reason in gate.reasons)
+    lack = f"did not pass the gate ({gate.outcome}): {reasons}; train on more labels"
+    return _Evidence(gate.run_id, gate.outcome, lack)
+
+
+def _note(note: str) -> str:
+    words = note.strip()
+    if not words:
+        raise InputError("write a note: why this model; it stands in the sign-off")
+    if len(words) > MAX_NOTE_CHARACTERS:
+        raise InputError(f"the note has {len(words):,} characters; {MAX_NOTE_CHARACTERS:,} are kept at most")
+    return words
+
+
+def _sign(
+    desk: Desk,
+    actor: Actor,
+    *,
+    role: ModelRole,
+    action: SignOffAction,
+    model_id: str | None,
+    previous_id: str | None,
+    evidence: _Evidence,
+    note: str,
+) -> None:
+    with desk.store.write() as connection:
+        SignOffTable(connection).add(
+            role=role,
+            action=action,
+            model_id=model_id,
+            previous_id=previous_id,
+            run_id=evidence.run_id,
+            outcome=evidence.outcome,
+            note=note,
+            signed_by=actor.name,
+            signed_at=desk.now(),
+        )
+        AuditTable(connection).add(
+            happened_at=desk.now(),
+            actor=actor.name,
+            action=f"model.{action}",
+            subject=model_id or role,
+            outcome="done",
+            detail={"role": role, "previous": previous_id, "gate": evidence.outcome, "note": note},
+        )

@@ -1,0 +1,67 @@
+"""The whole at a glance, and the store's backup."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from data.errors import ConflictError
+from data.tables.overview import Backlog, Funnel, OverviewTable, TypeYield
+from data.tables.questions import QuestionTable
+from data.tables.runs import RunTable
+from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.usecases.questions import Benchmark
+from ui.desk.usecases.sync import SyncStatus, status_from
+from ui.desk.usecases.verification import count_unverified
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One snapshot: how far the work has come, what waits, and how Label Studio is.
+
+    `unverified` counts what `variant verify` would judge while there is one verifier.
+    """
+
+    funnel: Funnel
+    unverified: int
+    yields: tuple[TypeYield, ...]
+    backlog: Backlog
+    benchmarks: tuple[Benchmark, ...]
+    runs_open: int
+    sync: SyncStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A whole copy of the store."""
+
+    file: str
+    size_bytes: int
+
+
+def overview(desk: Desk, actor: Actor) -> Overview:
+    """Reads only; for everybody."""
+    with desk.store.read() as connection:
+        table = OverviewTable(connection)
+        return Overview(
+            funnel=table.funnel(),
+            unverified=count_unverified(connection),
+            yields=tuple(table.yields()),
+            backlog=table.backlog(),
+            benchmarks=tuple(Benchmark(name, count) for name, count in QuestionTable(connection).benchmarks()),
+            runs_open=len(RunTable(connection).in_states(["queued", "running"])),
+            sync=status_from(desk, connection),
+        )
+
+
+def back_up(desk: Desk, actor: Actor, *, to: Path) -> Backup:
+    """A consistent copy of the store while the desk goes on.
+
+    Raises:
+        PermissionDeniedError, ConflictError (something is there already), StoreError (it cannot be written).
+    """
+    require_lead(desk, actor, "store.backup", str(to))
+    target = to / f"sagedesk-{desk.now():%Y%m%d-%H%M%S}.duckdb" if to.is_dir() else to
+    if target.exists():
+        raise ConflictError(f"{target} is there already; name a file that is not, or a folder")
+    desk.store.backup(target)
+    audit(desk, actor, "store.backup", str(target))
+    return Backup(str(target), target.stat().st_size)

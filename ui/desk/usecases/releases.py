@@ -1,0 +1,104 @@
+"""Releases: create one from what is accepted, list, show, and prove that a folder is still what was released."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from data import releases
+from data.records import Release
+from data.tables.audit import AuditTable
+from data.tables.releases import ReleaseTable
+from ui.desk.context import Actor, Desk, require_lead
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseDetail:
+    """A release with what its manifest says; `variants` and `questions` are counts."""
+
+    release: Release
+    code_version: str
+    variants: int
+    questions: int
+    by_type: Mapping[str, int]
+    verifier_versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseProof:
+    """`problems` names each file that was changed, lost or added; empty when the release is intact."""
+
+    name: str
+    folder: str
+    is_intact: bool
+    problems: tuple[str, ...]
+
+
+def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
+    """Freeze everything accepted now under `name`, whole or not at all.
+
+    Raises:
+        PermissionDeniedError: `actor` is no lead.
+        ReleaseError: name bad or taken, nothing accepted, or the disk refuses.
+    """
+    require_lead(desk, actor, "release.create", name)
+    releases.check_name(name)
+    now = desk.now()
+    with desk.store.read() as connection:
+        table = ReleaseTable(connection)
+        table.refuse_taken(name)
+        number = table.next_number()
+        items = table.accepted_items()
+    with releases.staged_release(
+        desk.settings.releases,
+        name=name,
+        number=number,
+        items=items,
+        created_at=now,
+        code_version=desk.supervisor.code_version,
+    ) as staged:
+        release = Release(name, number, str(staged.folder), staged.manifest_sha256, len(items), actor.name, now)
+        with desk.store.write() as connection:
+            ReleaseTable(connection).add(release, [item.variant.variant_id for item in items])
+            AuditTable(connection).add(
+                happened_at=now,
+                actor=actor.name,
+                action="release.create",
+                subject=name,
+                outcome="done",
+                detail={"number": number, "items": len(items), "manifest_sha256": staged.manifest_sha256},
+            )
+            staged.publish()
+    return _detail(release)
+
+
+def list_releases(desk: Desk, actor: Actor) -> list[Release]:
+    """Newest first."""
+    with desk.store.read() as connection:
+        return ReleaseTable(connection).all()
+
+
+def show_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
+    """Raises NotFoundError for an unknown name, ReleaseError when its manifest cannot be read."""
+    with desk.store.read() as connection:
+        release = ReleaseTable(connection).get(name)
+    return _detail(release)
+
+
+def verify_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseProof:
+    """Compare the folder with what was released. Raises NotFoundError for an unknown name."""
+    with desk.store.read() as connection:
+        release = ReleaseTable(connection).get(name)
+    problems = tuple(releases.verify_release(Path(release.folder), release.manifest_sha256))
+    return ReleaseProof(name, release.folder, not problems, problems)
+
+
+def _detail(release: Release) -> ReleaseDetail:
+    manifest = releases.read_manifest(Path(release.folder))
+    return ReleaseDetail(
+        release=release,
+        code_version=manifest.code_version,
+        variants=manifest.variants,
+        questions=manifest.questions,
+        by_type=manifest.by_type,
+        verifier_versions=manifest.verifier_versions,
+    )

@@ -1,0 +1,373 @@
+"""Reviewing: the next item, drafts, answers, skip, later, undo, what is saved and what is synced.
+
+Blindness is enforced here: an item that is blind to the actor carries no verdict, so none can reach the browser, and
+the blind flag of a label is decided from the store, never taken from a form.
+"""
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from annotation import labels
+from annotation.adjudication import refresh_decisions
+from annotation.forms import AnswerForm, check_form, console_annotation
+from annotation.leases import release_lease, take_lease
+from annotation.queue import OVERLAP
+from data.dimensions import DIMENSIONS
+from data.errors import ConflictError, InputError, NotFoundError, PermissionDeniedError
+from data.records import Annotation, AnnotationId, ContractCheck, Draft, Question, Variant, VariantId, Verdict
+from data.store import Connection
+from data.tables.annotations import AnnotationTable
+from data.tables.audit import AuditOutcome, AuditTable
+from data.tables.contract_checks import ContractCheckTable
+from data.tables.drafts import DraftTable, Submission, SubmissionTable
+from data.tables.outbox import OutboxTable
+from data.tables.policies import PolicyTable
+from data.tables.questions import QuestionTable
+from data.tables.queue import LeaseTable, QueueItem, QueueTable
+from data.tables.variants import VariantTable
+from data.tables.verdicts import VerdictTable
+from engine.variant_types.table import VARIANT_TYPES
+from ui.desk.context import Actor, Desk, require_lead
+
+BLIND_SHARE_POLICY: Final = "blind_share"
+GUIDELINES_POLICY: Final = "guidelines_version"
+FIRST_GUIDELINES: Final = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """One item as the actor may see it. While `is_blind`, `verdicts` is empty.
+
+    `was_blind`: drawn blind and since revealed to the actor by their own answer. `verdicts` come in the order of the
+    dimensions. `token` makes one rendered form one label.
+    """
+
+    question: Question
+    variant: Variant
+    type_name: str
+    type_definition: str
+    checks: tuple[ContractCheck, ...]
+    verdicts: tuple[Verdict, ...]
+    is_blind: bool
+    was_blind: bool
+    reason: str
+    draft: Draft | None
+    annotation: Annotation | None
+    token: str
+    opened_at: datetime
+
+    @property
+    def verifier_version(self) -> str | None:
+        """Whose verdicts are in sight."""
+        return self.verdicts[0].verifier_version if self.verdicts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Committed to the store. `is_repeat`: this form had been sent before, nothing was added."""
+
+    variant_id: VariantId
+    annotation_id: AnnotationId
+    revision: int
+    saved_at: datetime
+    is_blind: bool
+    is_repeat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SyncState:
+    """`synced_at` is set only after Label Studio's read-back. `is_synced_elsewhere`: a Label Studio is configured."""
+
+    saved_at: datetime | None
+    synced_at: datetime | None
+    is_synced_elsewhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """`waiting` counts what is open to the actor; `blind_share` is that of entries to come, 0..1."""
+
+    total: int
+    done: int
+    waiting: int
+    mine: int
+    mine_today: int
+    blind_share: float
+
+
+def next_item(desk: Desk, actor: Actor) -> ReviewItem | None:
+    """Reserve and return the actor's next item; None when nothing waits for them."""
+    now = desk.now()
+    with desk.store.write() as connection:
+        queued = QueueTable(connection).first_for(actor.name, overlap=OVERLAP, now=now)
+        if queued is None:
+            return None
+        take_lease(connection, queued.variant_id, actor.name, now=now)
+        return _item(connection, actor, queued, now)
+
+
+def open_item(desk: Desk, actor: Actor, *, variant_id: VariantId) -> ReviewItem:
+    """Reserve and return one item by id, as a page's address names it.
+
+    Raises:
+        NotFoundError: it is not in the queue.
+        PermissionDeniedError: another person has it open; the attempt is audited.
+    """
+    now = desk.now()
+    holder = None
+    with desk.store.write() as connection:
+        queued = _queued(connection, variant_id)
+        if take_lease(connection, variant_id, actor.name, now=now) is not None:
+            return _item(connection, actor, queued, now)
+        holder = LeaseTable(connection).holder(variant_id, now)
+        _audit(connection, actor, "review.open", variant_id, now, outcome="denied", held_by=holder)
+    raise PermissionDeniedError(f"{holder} has item {variant_id} open; take the next one, or try again in ten minutes")
+
+
+def renew(desk: Desk, actor: Actor, *, variant_id: VariantId) -> bool:
+    """Keep the reservation of the item that is open; False when another person has it by now."""
+    now = desk.now()
+    with desk.store.write() as connection:
+        return take_lease(connection, variant_id, actor.name, now=now) is not None
+
+
+def save_draft(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> datetime | None:
+    """Keep what is filled in so far; when it was kept. None where the form `token` was submitted meanwhile."""
+    now = desk.now()
+    with desk.store.write() as connection:
+        if SubmissionTable(connection).find(token) is not None:
+            return None
+        _queued(connection, variant_id)
+        check_form(form, VariantTable(connection).get(variant_id))
+        draft = Draft(
+            variant_id=variant_id,
+            account=actor.name,
+            answers=form.answers,
+            corrected_answer_index=form.corrected_answer_index,
+            corrected_text=form.corrected_text,
+            comment=form.comment,
+            is_flagged=form.is_flagged,
+            updated_at=now,
+        )
+        DraftTable(connection).save(draft)
+    return now
+
+
+def submit(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> Saved:
+    """One label, whatever happens: annotation, outbox row, decision, draft and audit in one transaction.
+
+    The first answer to a blind item is a blind label; a change after the reveal is a further, assisted revision.
+
+    Raises:
+        InputError: an answer is missing and the item is not flagged, or the form does not fit the variant.
+        ConflictError: another person has the item open.
+    """
+    if not form.answers.is_complete and not form.is_flagged:
+        missing = [dimension.name for dimension in DIMENSIONS if form.answers.of(dimension.key) is None]
+        raise InputError(f"no answer yet on: {', '.join(missing)}; answer, or flag the item to send it as it is")
+    return _label(desk, actor, variant_id=variant_id, token=token, form=form, is_skipped=False)
+
+
+def skip(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> Saved:
+    """Say that the actor cannot judge it: a state of its own, never a negative label."""
+    return _label(desk, actor, variant_id=variant_id, token=token, form=form, is_skipped=True)
+
+
+def flag(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> Saved:
+    """Put the item before a lead with whatever is answered so far."""
+    return submit(desk, actor, variant_id=variant_id, token=token, form=replace(form, is_flagged=True))
+
+
+def later(desk: Desk, actor: Actor, *, variant_id: VariantId) -> None:
+    """To the end of the actor's own queue; the draft stays."""
+    now = desk.now()
+    with desk.store.write() as connection:
+        _queued(connection, variant_id)
+        QueueTable(connection).put_off(variant_id, actor.name, now)
+        release_lease(connection, variant_id, actor.name)
+        _audit(connection, actor, "review.later", variant_id, now)
+
+
+def undo(desk: Desk, actor: Actor, *, variant_id: VariantId | None) -> ReviewItem:
+    """Back to the item that the actor answered before `variant_id`, with its answers; a change is a new revision.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    with desk.store.read() as connection:
+        previous = QueueTable(connection).answered_before(actor.name, variant_id)
+    if previous is None:
+        raise NotFoundError("you have answered no earlier item")
+    if variant_id is not None:
+        with desk.store.write() as connection:
+            release_lease(connection, variant_id, actor.name)
+    return open_item(desk, actor, variant_id=previous)
+
+
+def sync_state(desk: Desk, actor: Actor) -> SyncState:
+    """Of the actor's newest label: when it was saved, and when Label Studio was seen to have it."""
+    with desk.store.read() as connection:
+        last = QueueTable(connection).last_answer(actor.name)
+        synced_at = None if last is None else OutboxTable(connection).synced_at(last.annotation_id, last.revision)
+    return SyncState(None if last is None else last.saved_at, synced_at, desk.sync is not None)
+
+
+def queue_status(desk: Desk, actor: Actor) -> QueueStatus:
+    today = desk.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    with desk.store.read() as connection:
+        counts = QueueTable(connection).counts(actor.name, overlap=OVERLAP, since=today)
+        share = blind_share(desk, connection)
+    return QueueStatus(
+        total=counts.total,
+        done=counts.done,
+        waiting=counts.waiting,
+        mine=counts.answered_by_account,
+        mine_today=counts.answered_by_account_today,
+        blind_share=share,
+    )
+
+
+def blind_share(desk: Desk, connection: Connection) -> float:
+    """What leads set, else the desk's setting; 0..1."""
+    return PolicyTable(connection).get(BLIND_SHARE_POLICY, desk.settings.blind_share)
+
+
+def set_blind_share(desk: Desk, actor: Actor, *, share: float) -> None:
+    """For entries to come; what is queued keeps its draw.
+
+    Raises:
+        InputError: outside 0..1.
+        PermissionDeniedError: the actor is no lead.
+    """
+    require_lead(desk, actor, "queue.set_blind_share", f"{share}")
+    if not 0 <= share <= 1:
+        raise InputError(f"blind share {share}: give a share from 0 to 1")
+    now = desk.now()
+    with desk.store.write() as connection:
+        PolicyTable(connection).set(BLIND_SHARE_POLICY, share, by=actor.name, now=now)
+        _audit(connection, actor, "queue.set_blind_share", BLIND_SHARE_POLICY, now, share=share)
+
+
+def _item(connection: Connection, actor: Actor, queued: QueueItem, now: datetime) -> ReviewItem:
+    variant = VariantTable(connection).get(queued.variant_id)
+    is_revealed = QueueTable(connection).has_answered(variant.variant_id, actor.name)
+    is_blind = queued.is_blind and not is_revealed
+    variant_type = VARIANT_TYPES[variant.variant_type]
+    return ReviewItem(
+        question=QuestionTable(connection).get(variant.question_id),
+        variant=variant,
+        type_name=variant_type.name,
+        type_definition=variant_type.definition,
+        checks=tuple(ContractCheckTable(connection).of(variant.variant_id)),
+        verdicts=() if is_blind else _dimension_verdicts(connection, variant.variant_id),
+        is_blind=is_blind,
+        was_blind=queued.is_blind and is_revealed,
+        reason=queued.reason,
+        draft=DraftTable(connection).find(variant.variant_id, actor.name),
+        annotation=_own_annotation(connection, variant.variant_id, actor),
+        token=secrets.token_urlsafe(16),
+        opened_at=now,
+    )
+
+
+def _dimension_verdicts(connection: Connection, variant_id: VariantId) -> tuple[Verdict, ...]:
+    latest = {verdict.target: verdict for verdict in VerdictTable(connection).latest(variant_id)}
+    return tuple(latest[dimension.key] for dimension in DIMENSIONS if dimension.key in latest)
+
+
+def _own_annotation(connection: Connection, variant_id: VariantId, actor: Actor) -> Annotation | None:
+    current = AnnotationTable(connection).current_by(variant_id, actor.name)
+    return None if current is None or current.is_deleted else current
+
+
+def _label(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm, is_skipped: bool) -> Saved:
+    now = desk.now()
+    with desk.store.write() as connection:
+        sent = SubmissionTable(connection).find(token)
+        if sent is not None:
+            return _repeat(connection, actor, sent)
+        queued = _queued(connection, variant_id)
+        if take_lease(connection, variant_id, actor.name, now=now) is None:
+            raise ConflictError(
+                f"item {variant_id}: your reservation ran out and another person has it open; take the next one"
+            )
+        check_form(form, VariantTable(connection).get(variant_id))
+        annotations = AnnotationTable(connection)
+        has_answered = QueueTable(connection).has_answered(variant_id, actor.name)
+        is_blind = queued.is_blind and not has_answered
+        previous = _own_annotation(connection, variant_id, actor)
+        annotation = console_annotation(
+            variant_id,
+            form,
+            annotator=actor.name,
+            previous=previous,
+            revision=1 if previous is None else annotations.next_revision(previous.annotation_id),
+            is_skipped=is_skipped,
+            is_blind=is_blind,
+            config_hash=labels.label_config_hash(),
+            guidelines_version=PolicyTable(connection).get(GUIDELINES_POLICY, FIRST_GUIDELINES),
+            now=now,
+        )
+        annotations.append(annotation)
+        OutboxTable(connection).add(
+            kind="annotation", annotation_id=annotation.annotation_id, revision=annotation.revision, now=now
+        )
+        SubmissionTable(connection).add(token, annotation.annotation_id, annotation.revision, now)
+        DraftTable(connection).remove(variant_id, actor.name)
+        if is_skipped or not is_blind:
+            release_lease(connection, variant_id, actor.name)
+        refresh_decisions(connection, [variant_id], now)
+        _audit(
+            connection,
+            actor,
+            "review.skip" if is_skipped else "review.submit",
+            variant_id,
+            now,
+            annotation_id=annotation.annotation_id,
+            revision=annotation.revision,
+            is_blind=is_blind,
+        )
+    return Saved(variant_id, annotation.annotation_id, annotation.revision, now, is_blind, is_repeat=False)
+
+
+def _repeat(connection: Connection, actor: Actor, sent: Submission) -> Saved:
+    """What the first click of the same form led to."""
+    revision = next(
+        annotation
+        for annotation in AnnotationTable(connection).revisions(sent.annotation_id)
+        if annotation.revision == sent.revision
+    )
+    if revision.annotator != actor.name:
+        raise PermissionDeniedError("this form belongs to another person; open the item anew")
+    return Saved(
+        revision.variant_id,
+        revision.annotation_id,
+        revision.revision,
+        revision.updated_at,
+        revision.is_blind,
+        is_repeat=True,
+    )
+
+
+def _queued(connection: Connection, variant_id: VariantId) -> QueueItem:
+    queued = QueueTable(connection).find(variant_id)
+    if queued is None:
+        raise NotFoundError(f"item {variant_id} is not in the review queue; take the next one")
+    return queued
+
+
+def _audit(
+    connection: Connection,
+    actor: Actor,
+    action: str,
+    subject: str,
+    now: datetime,
+    *,
+    outcome: AuditOutcome = "done",
+    **detail: object,
+) -> None:
+    AuditTable(connection).add(
+        happened_at=now, actor=actor.name, action=action, subject=subject, outcome=outcome, detail=detail
+    )

@@ -1,0 +1,162 @@
+"""Runs as a person sees them: list, follow, read the log, cancel, resume."""
+
+import math
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from data.errors import InputError
+from data.records import RUN_STATES, Run, RunState
+from data.tables.runs import RunTable
+from engine.jobs.folder import RunFolder
+from engine.jobs.kinds import KINDS
+from engine.jobs.pace import steps_from, time_left_s
+from ui.desk.context import Actor, Desk, audit, require_lead
+
+MAX_RUNS: Final = 500
+MAX_LOG_BYTES: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """The end of a run's log; `is_cut` when it began earlier."""
+
+    run_id: str
+    text: str
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """One line that the job wrote; `text` is the message, or the metric or progress in words."""
+
+    at: str
+    kind: str
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetric:
+    """One finite figure that the job reported; what it is and in which unit is the job kind's to say."""
+
+    name: str
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """A run with what a person asks next.
+
+    `time_left_s` is for the stage that it is in, None while unknown or not running. `why` it stopped without being
+    done, or where it is, in one line; empty for a run that waits, works or is done.
+    """
+
+    run: Run
+    time_left_s: float | None
+    why: str
+
+
+def list_runs(
+    desk: Desk, actor: Actor, *, kind: str | None = None, state: RunState | None = None, limit: int = 50
+) -> list[Run]:
+    """Newest first. Raises InputError for a kind or state that does not exist."""
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"kind {kind!r}: use one of {', '.join(sorted(KINDS))}")
+    if state is not None and state not in RUN_STATES:
+        raise InputError(f"state {state!r}: use one of {', '.join(RUN_STATES)}")
+    with desk.store.read() as connection:
+        return RunTable(connection).newest(limit=max(1, min(limit, MAX_RUNS)), kind=kind, state=state)
+
+
+def show_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
+    """Raises NotFoundError."""
+    return desk.supervisor.get(run_id)
+
+
+def run_progress(desk: Desk, actor: Actor, *, run_id: str) -> RunProgress:
+    """Raises NotFoundError."""
+    run = desk.supervisor.get(run_id)
+    if run.state in ("queued", "done"):
+        return RunProgress(run, None, "")
+    if run.state != "running":
+        return RunProgress(run, None, run.message or "it ended without a word; its log may say why")
+    since = None if run.pid_started_at is None else datetime.fromtimestamp(run.pid_started_at - 2, UTC)
+    steps = steps_from(event for _, event in RunFolder(Path(run.folder)).read_events())
+    return RunProgress(run, time_left_s(steps, since=since, now=desk.now()), "")
+
+
+def run_metrics(desk: Desk, actor: Actor, *, run_id: str, since_step: int | None = None) -> list[RunMetric]:
+    """What the job measured after `since_step`, by step, then in the order in which it was first reported.
+
+    A step that was done again after a resume counts as it went the last time; a figure that is not finite is left
+    out, a chart has no place for it (`run_events` tells it). Raises NotFoundError.
+    """
+    run = desk.supervisor.get(run_id)
+    found: dict[tuple[str, int], RunMetric] = {}
+    for _, event in RunFolder(Path(run.folder)).read_events():
+        if event["kind"] != "metric":
+            continue
+        name, step, value = str(event["name"]), int(str(event["step"])), float(str(event["value"]))
+        if math.isfinite(value):
+            found[name, step] = RunMetric(name, step, value)
+        else:
+            found.pop((name, step), None)
+    return sorted(
+        (metric for metric in found.values() if since_step is None or metric.step > since_step),
+        key=lambda metric: metric.step,
+    )
+
+
+def run_log(desk: Desk, actor: Actor, *, run_id: str, max_bytes: int = 20_000) -> RunLog:
+    """The log's last `max_bytes`; empty while the job has not started. Raises NotFoundError."""
+    run = desk.supervisor.get(run_id)
+    file = RunFolder(Path(run.folder)).log
+    if not file.exists():
+        return RunLog(run_id, "", is_cut=False)
+    wanted = max(1, min(max_bytes, MAX_LOG_BYTES))
+    with file.open("rb") as log:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size - wanted))
+        text = log.read().decode("utf-8", "replace")
+    return RunLog(run_id, text, is_cut=size > wanted)
+
+
+def run_events(desk: Desk, actor: Actor, *, run_id: str, limit: int = 200) -> list[RunEvent]:
+    """The last `limit` messages and metrics, oldest first; progress is in the run itself. Raises NotFoundError."""
+    run = desk.supervisor.get(run_id)
+    events = []
+    for _, event in RunFolder(Path(run.folder)).read_events():
+        if event["kind"] == "message":
+            events.append(RunEvent(str(event["at"]), "message", str(event["level"]), str(event["text"])))
+        elif event["kind"] == "metric":
+            text = f"{event['name']} {event['value']:.4g} at step {event['step']}"
+            events.append(RunEvent(str(event["at"]), "metric", "info", text))
+    return events[-limit:]
+
+
+def cancel_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
+    """Ask a run to stop; a running one ends a little later.
+
+    Raises:
+        PermissionDeniedError, NotFoundError, ConflictError (ended already).
+    """
+    require_lead(desk, actor, "run.cancel", run_id)
+    run = desk.supervisor.cancel(run_id)
+    audit(desk, actor, "run.cancel", run_id)
+    return run
+
+
+def resume_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
+    """Run a lost, failed or cancelled run on in its own folder.
+
+    Raises:
+        PermissionDeniedError, NotFoundError, ConflictError (another state), JobError (its folder is gone).
+    """
+    require_lead(desk, actor, "run.resume", run_id)
+    run = desk.supervisor.resume(run_id)
+    audit(desk, actor, "run.resume", run_id)
+    return run

@@ -1,0 +1,149 @@
+"""When a role's training is due: after so many new decisions, or at an hour of the week. Never promotes anything.
+
+What is due is proposed to leads; `ui.desk.scheduler` starts it where a lead allowed that. Every run of the role
+counts from its start, however it ended: a run that failed is a person's to look at, not the schedule's to repeat.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from data.errors import InputError
+from data.records import MODEL_ROLES, ModelRole, Run, Schedule
+from data.tables.decisions import DecisionTable
+from data.tables.runs import RunTable
+from data.tables.schedules import ScheduleTable
+from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.usecases.learning import train_as_before
+from ui.desk.usecases.training_data import TRAINING_KINDS
+
+SCHEDULE: Final = Actor("schedule", "lead")
+"""Who starts a training that no person started: what leads allowed it to."""
+
+MAX_DECISIONS: Final = 10_000_000
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A training that is due now; `reason` in words for a person. `may_start`: the desk starts it by itself."""
+
+    role: ModelRole
+    reason: str
+    may_start: bool
+
+
+def list_schedules(desk: Desk, actor: Actor) -> list[Schedule]:
+    """By role; a role without one is trained only when a person starts it."""
+    with desk.store.read() as connection:
+        return ScheduleTable(connection).all()
+
+
+def get_schedule(desk: Desk, actor: Actor, *, role: ModelRole) -> Schedule | None:
+    """None while nobody has set one. Raises InputError: no such role."""
+    _check_role(role)
+    with desk.store.read() as connection:
+        return ScheduleTable(connection).find(role)
+
+
+def set_schedule(
+    desk: Desk,
+    actor: Actor,
+    *,
+    role: ModelRole,
+    after_decisions: int | None = None,
+    weekday: int | None = None,
+    hour: int | None = None,
+    may_start: bool = False,
+) -> Schedule:
+    """In place of the role's earlier one; with neither condition its training is never due.
+
+    Args:
+        after_decisions: due after so many new decisions since the role's last run.
+        weekday: due once a week: 0 is Monday; `hour` 0 to 23 of that day in UTC goes with it.
+        may_start: the desk starts it when due; else it proposes it.
+
+    Raises:
+        PermissionDeniedError, InputError.
+    """
+    require_lead(desk, actor, "schedule.set", role)
+    _check_role(role)
+    if after_decisions is not None and not 1 <= after_decisions <= MAX_DECISIONS:
+        raise InputError(f"after {after_decisions} decisions: use 1 to {MAX_DECISIONS:,}")
+    if (weekday is None) != (hour is None):
+        raise InputError("give a weekday and an hour, or neither")
+    if weekday is not None and hour is not None and not (0 <= weekday <= 6 and 0 <= hour <= 23):
+        raise InputError(f"weekday {weekday}, hour {hour}: use 0 (Monday) to 6 and 0 to 23 (UTC)")
+    schedule = Schedule(role, after_decisions, weekday, hour, may_start, actor.name, desk.now())
+    with desk.store.write() as connection:
+        ScheduleTable(connection).put(schedule)
+    audit(
+        desk,
+        actor,
+        "schedule.set",
+        role,
+        after_decisions=after_decisions,
+        weekday=weekday,
+        hour=hour,
+        may_start=may_start,
+    )
+    return schedule
+
+
+def due(desk: Desk, actor: Actor) -> list[Due]:
+    """What is due and not going on already, by role."""
+    now = desk.now()
+    found = []
+    with desk.store.read() as connection:
+        open_kinds = {run.kind for run in RunTable(connection).in_states(["queued", "running", "away"])}
+        for schedule in ScheduleTable(connection).all():
+            kind = TRAINING_KINDS[schedule.role]
+            if kind in open_kinds:
+                continue
+            last = next(iter(RunTable(connection).newest(limit=1, kind=kind)), None)
+            last_run_at = None if last is None else last.created_at
+            decisions = DecisionTable(connection).count_since(last_run_at)
+            reason = due_reason(schedule, last_run_at, decisions, now)
+            if reason is not None:
+                found.append(Due(schedule.role, reason, schedule.may_start))
+    return found
+
+
+def due_reason(schedule: Schedule, last_run_at: datetime | None, decisions_since: int, now: datetime) -> str | None:
+    """Why a training is due, for a person; None while it is not.
+
+    Args:
+        last_run_at: when the role's last run was started, whatever became of it.
+        decisions_since: made since then, all if there was none.
+    """
+    wanted = schedule.after_decisions
+    if wanted is not None and decisions_since >= wanted:
+        since = "no run yet" if last_run_at is None else f"the last run of {last_run_at:%Y-%m-%d %H:%M} UTC"
+        return f"{decisions_since:,} new decisions since {since}; due after {wanted:,}"
+    if schedule.weekday is not None and schedule.hour is not None:
+        slot = _last_slot(schedule.weekday, schedule.hour, now)
+        # An hour that was over when the schedule was set, or that a run has answered, does not count.
+        if slot > schedule.updated_at and (last_run_at is None or slot > last_run_at):
+            return f"every week on {_WEEKDAYS[schedule.weekday]} at {schedule.hour:02d}:00 UTC"
+    return None
+
+
+def start_due(desk: Desk, one: Due) -> Run:
+    """As the schedule, in the way in which the champion was trained.
+
+    Raises:
+        InputError, ConflictError, JobError, ModelError: as a person's start would be refused.
+    """
+    return train_as_before(desk, SCHEDULE, role=one.role)
+
+
+def _last_slot(weekday: int, hour: int, now: datetime) -> datetime:
+    """The newest such hour that is not to come; UTC."""
+    today = now.replace(hour=hour, minute=0, second=0, microsecond=0)
+    slot = today - timedelta(days=(now.weekday() - weekday) % 7)
+    return slot if slot <= now else slot - timedelta(days=7)
+
+
+def _check_role(role: str) -> None:
+    if role not in MODEL_ROLES:
+        raise InputError(f"role {role!r}: use one of {', '.join(MODEL_ROLES)}")

@@ -1,0 +1,343 @@
+"""What a training run learns from: shown before it starts, and written into its folder when it does.
+
+Owns the inputs of the three jobs of training. What was said of a gate question goes to the gate alone; a refresh gets
+such questions, without a label, to be compared on. What a run has in its folder stays as it was.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from data.arrow import QUESTION_SCHEMA, VARIANT_SCHEMA, questions_table, variants_table
+from data.dimensions import DIMENSIONS, DimensionKey
+from data.errors import ConflictError, InputError
+from data.records import (
+    MODEL_ROLES,
+    PARTS,
+    VARIANT_TYPE_KEYS,
+    LabelSource,
+    ModelRole,
+    Part,
+    QuestionId,
+    TrainingLabel,
+    VariantTypeKey,
+    VerdictTarget,
+)
+from data.store import Connection
+from data.tables.cluster_parts import ClusterPartTable
+from data.tables.questions import QuestionTable
+from data.tables.runs import RunTable
+from data.tables.training_labels import TrainingLabelTable
+from data.tables.variants import VariantTable
+from training.examples import labels_table
+from training.gate_report import MIN_GATE_LABELS, MIN_GATE_QUESTIONS
+from training.registry import aliased
+from ui.desk.cluster_parts import parts
+from ui.desk.context import Actor, Desk, require_lead
+from ui.desk.training_set import TrainingSet, sample_records, training_set
+
+TRAINING_KINDS: Final[Mapping[ModelRole, str]] = {"verifier": "train-verifier", "generator": "refresh-generator"}
+_LABEL_SOURCES: Final[tuple[LabelSource, ...]] = ("sample", "annotations", "adjudication")
+_FEWEST_QUESTIONS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PartCount:
+    """`questions` counts clusters: near-duplicates are one."""
+
+    part: Part
+    labels: int
+    questions: int
+    blind: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeCount:
+    """`accepted` are the valid ones that a generator may learn from."""
+
+    variant_type: VariantTypeKey
+    labels: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionCount:
+    """Answers that are learnt from."""
+
+    dimension: DimensionKey
+    yes: int
+    no: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCount:
+    source: LabelSource
+    labels: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """`reason` in words."""
+
+    reason: str
+    labels: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPreview:
+    """What a run of the role would use if it started now.
+
+    `labels`, `questions`, `blind`, `assisted`, `types` and `sources` count what is learnt from, early-stopped and
+    calibrated on; `dimensions` only what is learnt from. `gate_labels` judge the result. `blockers` keep a run from
+    starting, `warnings` do not.
+    """
+
+    role: ModelRole
+    labels: int
+    questions: int
+    blind: int
+    assisted: int
+    parts: tuple[PartCount, ...]
+    types: tuple[TypeCount, ...]
+    dimensions: tuple[DimensionCount, ...]
+    sources: tuple[SourceCount, ...]
+    left_out: tuple[LeftOut, ...]
+    first_labels: int
+    first_labels_kept: int
+    current_generator_negatives: int
+    gate_labels: int
+    prompt_questions: int
+    held_out_questions: int
+    blockers: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def preview_training(desk: Desk, actor: Actor, *, role: ModelRole, max_labels: int | None = None) -> TrainingPreview:
+    """Count what a run would use. Nothing is drawn or kept by looking.
+
+    Raises:
+        PermissionDeniedError.
+        InputError: no such role, or `max_labels` leaves no room for the first labels that are always kept.
+        ModelError: the verifier in use is damaged.
+    """
+    require_lead(desk, actor, "training.preview", role)
+    if role not in MODEL_ROLES:
+        raise InputError(f"role {role!r}: use one of {', '.join(MODEL_ROLES)}")
+    has_champion = aliased(desk.settings.models, "verifier", "champion") is not None
+    with desk.store.read() as connection:
+        cluster_parts = parts(connection)
+        found = training_set(connection, cluster_parts, max_labels=max_labels)
+        asked = _questions_by_part(connection, cluster_parts)
+        is_running = any(
+            run.kind == TRAINING_KINDS[role] for run in RunTable(connection).in_states(["queued", "running", "away"])
+        )
+    blockers = [f"a training of the {role} is going on; wait for it or cancel it"] if is_running else []
+    if role == "verifier":
+        blockers += _verifier_blockers(found)
+    else:
+        blockers += _generator_blockers(found, asked, has_champion=has_champion)
+    return TrainingPreview(
+        role=role,
+        labels=len(found.labels),
+        questions=_questions(found.labels),
+        blind=sum(label.is_blind for label in found.labels),
+        assisted=sum(not label.is_blind for label in found.labels),
+        parts=tuple(_part_count(part, found.part(part)) for part in PARTS),
+        types=_type_counts(found),
+        dimensions=_dimension_counts(found.part("train")),
+        sources=tuple(
+            SourceCount(source, count) for source in _LABEL_SOURCES if (count := _from(source, found.labels))
+        ),
+        left_out=tuple(LeftOut(*it) for it in Counter(found.left_out).most_common()),
+        first_labels=found.first,
+        first_labels_kept=found.first_kept,
+        current_generator_negatives=found.newest_rejected,
+        gate_labels=len(found.gate),
+        prompt_questions=len(asked["train"]),
+        held_out_questions=len(asked["gate"]),
+        blockers=tuple(blockers),
+        warnings=_warnings(role, found),
+    )
+
+
+def verifier_inputs(connection: Connection, *, max_labels: int | None = None, seed: int = 0) -> Mapping[str, pa.Table]:
+    """Of a train-verifier run: questions, variants, labels. Every question has its part already: see `ensure_parts`.
+
+    Raises:
+        InputError: `max_labels` leaves no room for the first labels that are always kept.
+        ConflictError: a question has no part.
+    """
+    _refuse_without_part(connection)
+    found = training_set(connection, parts(connection), max_labels=max_labels, seed=seed)
+    return _inputs(connection, found.labels)
+
+
+def gate_inputs(connection: Connection) -> Mapping[str, pa.Table]:
+    """Of a gate-verifier run: questions, variants, labels of the gate, and past_errors among them.
+
+    A past error is a variant of which some verifier once said the opposite. Only questions whose part is stored judge.
+    """
+    standing = ClusterPartTable(connection).standing()
+    labels = [label for label in training_set(connection, parts(connection)).gate if label.group in standing]
+    misjudged = TrainingLabelTable(connection).misjudged([label.variant_id for label in labels])
+    return {**_inputs(connection, labels), "past_errors": _ids("variant_id", misjudged)}
+
+
+def generator_inputs(connection: Connection) -> Mapping[str, pa.Table]:
+    """Of a refresh-generator run. Every question has its part already: see `ensure_parts`.
+
+    accepted: variants to imitate, of train questions. prompts: train questions, that the policy practises on.
+    held_out: gate questions, for the comparison, of which no label or variant is among the inputs. probe: labelled
+    variants of validation questions. labels: all of train, validation and calibration.
+
+    Raises:
+        ConflictError: a question has no part.
+    """
+    _refuse_without_part(connection)
+    cluster_parts = parts(connection)
+    found = training_set(connection, cluster_parts)
+    asked = _questions_by_part(connection, cluster_parts)
+    return {
+        **_inputs(connection, found.labels, and_questions=[*asked["train"], *asked["gate"]]),
+        "accepted": _ids("variant_id", [label.variant_id for label in found.accepted()]),
+        "prompts": _ids("question_id", asked["train"]),
+        "held_out": _ids("question_id", asked["gate"]),
+        "probe": _ids("variant_id", [label.variant_id for label in found.part("validation")]),
+    }
+
+
+def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[str, float | None]]:
+    """How far two people agree who answered the same variant blind; targets that nobody answered twice are absent.
+
+    `share` of the pairs that agree, `kappa` (Scott's pi: who came first means nothing; None where all say the same
+    thing of everything, which chance alone would explain), `pairs`.
+    """
+    pairs = TrainingLabelTable(connection).blind_pairs()
+    answers: dict[VerdictTarget, list[tuple[bool | None, bool | None]]] = {
+        dimension.key: [(pair.one.of(dimension.key), pair.other.of(dimension.key)) for pair in pairs]
+        for dimension in DIMENSIONS
+    }
+    answers["valid"] = [(pair.one.is_valid, pair.other.is_valid) for pair in pairs]
+    return {target: _agreement(given) for target, given in answers.items() if given}
+
+
+def _refuse_without_part(connection: Connection) -> None:
+    if ClusterPartTable(connection).without_part():
+        raise ConflictError("questions came in while the training was prepared; start it again")
+
+
+def _agreement(given: list[tuple[bool | None, bool | None]]) -> Mapping[str, float | None]:
+    share = sum(one == other for one, other in given) / len(given)
+    yes = sum(answer is True for pair in given for answer in pair) / (2 * len(given))
+    by_chance = yes**2 + (1 - yes) ** 2
+    kappa = None if by_chance == 1 else (share - by_chance) / (1 - by_chance)
+    return {"share": share, "kappa": kappa, "pairs": len(given)}
+
+
+def _inputs(
+    connection: Connection, labels: Iterable[TrainingLabel], *, and_questions: Iterable[QuestionId] = ()
+) -> dict[str, pa.Table]:
+    """labels, with the variants and questions that they are about: from the store, else from the sample."""
+    chosen = list(labels)
+    sample_questions, sample_variants = sample_records()
+    stored = VariantTable(connection).by_ids([label.variant_id for label in chosen])
+    variants = [stored.get(label.variant_id) or sample_variants[label.variant_id] for label in chosen]
+    wanted = dict.fromkeys([*(variant.question_id for variant in variants), *and_questions])
+    known = QuestionTable(connection).by_ids(wanted)
+    questions = [known.get(question_id) or sample_questions[question_id] for question_id in wanted]
+    return {
+        "questions": questions_table(questions).cast(QUESTION_SCHEMA),
+        "variants": variants_table(variants).cast(VARIANT_SCHEMA),
+        "labels": labels_table(chosen),
+    }
+
+
+def _ids(name: str, ids: Iterable[str]) -> pa.Table:
+    return pa.table({name: pa.array(list(ids), pa.string())})
+
+
+def _questions_by_part(connection: Connection, cluster_parts: Mapping[str, Part]) -> dict[Part, list[QuestionId]]:
+    found: dict[Part, list[QuestionId]] = {part: [] for part in PARTS}
+    for question_id, cluster in TrainingLabelTable(connection).promptable_questions().items():
+        found[cluster_parts[cluster]].append(question_id)
+    return found
+
+
+def _questions(labels: Iterable[TrainingLabel]) -> int:
+    return len({label.group for label in labels})
+
+
+def _from(source: LabelSource, labels: Iterable[TrainingLabel]) -> int:
+    return sum(label.source == source for label in labels)
+
+
+def _part_count(part: Part, labels: list[TrainingLabel]) -> PartCount:
+    return PartCount(part, len(labels), _questions(labels), sum(label.is_blind for label in labels))
+
+
+def _type_counts(found: TrainingSet) -> tuple[TypeCount, ...]:
+    labelled = Counter(found.facts[label.variant_id].variant_type for label in found.labels)
+    accepted = Counter(found.facts[label.variant_id].variant_type for label in found.accepted())
+    return tuple(TypeCount(kind, labelled[kind], accepted[kind]) for kind in VARIANT_TYPE_KEYS if labelled[kind])
+
+
+def _dimension_counts(labels: list[TrainingLabel]) -> tuple[DimensionCount, ...]:
+    answers = {one.key: Counter(label.answers.of(one.key) for label in labels) for one in DIMENSIONS}
+    return tuple(DimensionCount(key, given[True], given[False]) for key, given in answers.items())
+
+
+def _verifier_blockers(found: TrainingSet) -> list[str]:
+    learnt = found.part("train")
+    if not learnt:
+        return ["no labels yet; review some variants first"]
+    blockers = [
+        f"{count.dimension}: all {count.yes + count.no} labels say {'yes' if count.yes else 'no'}; "
+        "a verifier needs both answers"
+        for count in _dimension_counts(learnt)
+        if not count.yes or not count.no
+    ]
+    if _questions(learnt) < _FEWEST_QUESTIONS:
+        blockers.append("the labels to learn from are all of one question; label variants of another")
+    return blockers
+
+
+def _generator_blockers(found: TrainingSet, asked: Mapping[Part, list[QuestionId]], *, has_champion: bool) -> list[str]:
+    blockers = []
+    if not found.accepted():
+        blockers.append("no accepted variants to start from; accept some in review")
+    if not has_champion:
+        blockers.append("no verifier is in use, so nothing can be rewarded; train one first")
+    if not asked["train"]:
+        blockers.append("no question to practise on; import questions")
+    if not asked["gate"]:
+        blockers.append("no question is held out for the comparison; import more questions")
+    return blockers
+
+
+def _warnings(role: ModelRole, found: TrainingSet) -> tuple[str, ...]:
+    warnings = []
+    if role == "verifier":
+        asked = _questions(found.gate)
+        if len(found.gate) < MIN_GATE_LABELS or asked < MIN_GATE_QUESTIONS:
+            warnings.append(
+                f"{len(found.gate)} blind labels of {asked} gate questions: below {MIN_GATE_LABELS} labels of "
+                f"{MIN_GATE_QUESTIONS} questions the comparison cannot say which verifier is better"
+            )
+        if not found.part("validation"):
+            warnings.append("no labels in validation: a language model has nothing that tells it when to stop")
+        if not found.part("calibration"):
+            warnings.append("no labels in calibration: probabilities are set right by cross-validation alone")
+        if found.newest_maker is not None and found.newest_rejected == 0:
+            warnings.append(
+                f"nobody has rejected a variant of the newest generator ({' '.join(filter(None, found.newest_maker))}) "
+                "that is learnt from: the verifier hears nothing of its present mistakes; review some of them first"
+            )
+    elif {label.answers.is_valid for label in found.part("validation")} < {True, False}:
+        warnings.append(
+            "validation has no labels of both accepted and rejected variants: a reward that is cheated on may pass "
+            "unseen"
+        )
+    return tuple(warnings)

@@ -1,0 +1,1 @@
+"""The desk as a server: pages and routes in one process, who is signed in, and what programs may call."""
