@@ -57,17 +57,17 @@ def write_page(folder: Path, page: Path) -> None:
         "# What training brings",
         "",
         (
-            "Written by `make bench-learning`; every figure is of one run, with the embedded models, on "
+            "Written by `make bench-learning`; all figures come from one run, with the embedded models, on "
             f"{os.cpu_count()} CPU cores ({platform.machine()}), torch {version('torch')}, TRL {version('trl')}. "
-            "Wall times are of a machine that others used at the same time."
+            "Wall times were measured on a machine that others used at the same time."
         ),
         "",
         (
             "Rows come from HellaSwag-Pro (arXiv 2502.11393, English, 800 questions, seven variants each). Labels are "
-            "mechanical: a published variant that passes its contract counts as right, a corruption of it (wrong key, "
-            "second right option, duplicate option, wrong type, unchanged context) as wrong on the dimension that it "
-            "breaks. They stand in for people's labels and are easier to tell apart. Questions are split once; no "
-            "question is on two sides of a split."
+            "mechanical: a published variant that passes its contract counts as valid, a corruption of it (wrong key, "
+            "second right option, duplicate option, wrong type, unchanged context) as failing on the dimension that it "
+            "breaks. They stand in for people's labels and are easier to learn. Questions are split once; no question "
+            "is on two sides of a split."
         ),
         "",
     ]

@@ -178,7 +178,7 @@ def compare_grpo(folder: Path) -> Mapping[str, Any]:
     """What training by reward changed, and both together."""
     return {
         "grpo over sft": _differences(folder, "sft", "grpo"),
-        "grpo over sft, practised types": _differences(folder, "sft", "grpo", only=GRPO_TYPES),
+        "grpo over sft, trained types": _differences(folder, "sft", "grpo", only=GRPO_TYPES),
         "grpo over base": _differences(folder, "base", "grpo"),
     }
 

@@ -10,18 +10,18 @@ from tests.bench.learning.plot import Bar, Panel, svg
 from tests.bench.learning.stages import found
 from training.comparison import VARIETY_TEXTS
 
-TITLES: Final[Mapping[str, str]] = {"base": "as it comes", "sft": "after SFT", "grpo": "after GRPO"}
+TITLES: Final[Mapping[str, str]] = {"base": "as shipped", "sft": "after SFT", "grpo": "after GRPO"}
 PLOT: Final = "learning-generator.svg"
 _SLICES: Final = ("all", *VARIANT_TYPE_KEYS)
 _NOTES: Final = (
     (
-        "The form comes first: with the type named before the item, or after few steps, the model wrote one type "
-        "whatever was asked. The short prompt tells the right option apart and first, and the type last, next to the "
-        "reply."
+        "Form matters most: when the prompt named the type before the item, or after only a few steps, the model wrote "
+        "the same type whatever was asked. The short prompt gives the right option separately and first, and the type "
+        "last, next to the reply."
     ),
     (
-        "Options are learnt in the order in which the prompt tells them; the desk shuffles them afterwards. Learning a "
-        "shuffle would be learning noise."
+        "Options are learned in the order in which the prompt gives them; the desk shuffles them afterwards. Learning "
+        "a shuffle would mean learning noise."
     ),
     (
         "What fails after SFT is mostly the form of another type (its closing question, an abstain option where none "
@@ -29,20 +29,20 @@ _NOTES: Final = (
         "the permutation."
     ),
     (
-        "The judge has learnt mechanical faults, and what passes a contract has few of those: accepted is nearly what "
-        "passes. A judge that learnt from people would refuse more."
+        "The judge was trained on mechanical faults, and variants that pass a contract have few of those, so nearly "
+        "everything that passes is accepted. A judge trained on people's labels would reject more."
     ),
     (
-        "A group teaches only where some of its replies pass and others do not, so GRPO gets types of which that was "
-        "seen in training groups; the other types are its control. The figures of SFT on the held-out questions had "
-        "been seen when they were chosen."
+        "A group teaches only when some of its replies pass and others do not, so GRPO trains on the types for which "
+        "that was seen in training groups; the other types are its control. The held-out figures after SFT had been "
+        "seen when the types were chosen."
     ),
     (
-        "All types at a learning rate of 2e-5 moved nothing in 27 steps (KL 0.01). The recipe here was ended at its "
-        "45th step for want of time; its time holds a pause."
+        "Training on all types at a learning rate of 2e-5 moved nothing in 27 steps (KL 0.01). The recipe here was "
+        "stopped at its 45th step for lack of time; its duration includes a pause."
     ),
 )
-"""What was met and changed on the way to this recipe."""
+"""What was found and changed on the way to this recipe."""
 
 
 def chapter(folder: Path, images: Path) -> Iterator[str]:
@@ -58,10 +58,10 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield "## Generator"
     yield ""
     yield (
-        f"The embedded model as it comes (asked with the desk's prompt and its demonstration), after supervised "
-        f"fine-tuning (SFT), and after training by reward from there (GRPO): {HELD_OUT_QUESTIONS} held-out questions, "
+        f"The embedded model as shipped (with the desk's prompt and its demonstration), after supervised "
+        f"fine-tuning (SFT), and after reinforcement from there (GRPO): {HELD_OUT_QUESTIONS} held-out questions, "
         f"one variant of each of the seven types, temperature {SAMPLING.temperature}, constrained decoding, the same "
-        f"seeds for all. Intervals are 95 %, by a bootstrap over questions."
+        f"seeds for all. Intervals are 95 % bootstrap intervals over questions."
     )
     yield ""
     yield f"![Contract pass rate and accepted variants per 1,000 tokens, by type](images/{PLOT})"
@@ -88,13 +88,13 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield from _expectations(generators, differences)
     yield ""
     yield (
-        f"**Variety and shortcuts**, of the variants that pass their contract; variety as a mean over {VARIETY_TEXTS} "
-        "texts at a time"
+        "**Variety and shortcuts** among the variants that pass their contract; variety is the mean over samples of "
+        f"{VARIETY_TEXTS} texts"
     )
     yield ""
     yield from _variety(generators)
     yield ""
-    yield "**What failed most**, required checks by generator (a reply may fail several)"
+    yield "**Most frequent failures** of required checks, by generator (a reply may fail several)"
     yield ""
     for name, trial in generators.items():
         yield f"- {TITLES[name]}: {_most_failed(trial)}"
@@ -104,7 +104,7 @@ def chapter(folder: Path, images: Path) -> Iterator[str]:
     yield from _making(folder)
     trials = (f"{TITLES[name]} {_minutes(trial['wall_s'])}" for name, trial in generators.items())
     yield f"- Trials: {', '.join(trials)}."
-    yield "- What was found on the way:"
+    yield "- Findings on the way:"
     yield from (f"  - {note}" for note in _NOTES)
     yield ""
 
@@ -116,8 +116,8 @@ def _is_there(folder: Path, stage: str) -> bool:
 def _making(folder: Path) -> Iterator[str]:
     sft, verifiers = found(folder, "sft"), found(folder, "verifiers")
     yield (
-        f"- SFT: every weight, {sft['rows']:,} accepted variants of {sft['questions']} questions, {sft['tokens']:,} "
-        f"tokens once, {sft['steps']} steps, validation loss {sft['best_validation_loss']:.3f}, "
+        f"- SFT: all weights, {sft['rows']:,} accepted variants of {sft['questions']} questions, {sft['tokens']:,} "
+        f"tokens, 1 epoch, {sft['steps']} steps, validation loss {sft['best_validation_loss']:.3f}, "
         f"{_minutes(sft['trained_s'])}."
     )
     if _is_there(folder, "grpo"):
@@ -126,17 +126,17 @@ def _making(folder: Path) -> Iterator[str]:
         yield (
             f"- GRPO: {grpo['steps']} steps of {settings['gradient_accumulation_steps']} group of "
             f"{settings['num_generations']} replies, learning rate {settings['learning_rate']:g}, KL 0.02, types "
-            f"{', '.join(grpo['types'])}, {grpo['prompts']} prompts to draw from, {_minutes(grpo['trained_s'])}. "
+            f"{', '.join(grpo['types'])}, drawn from {grpo['prompts']} prompts, {_minutes(grpo['trained_s'])}. "
             f"{grpo['stop_reason'].capitalize() if grpo['stop_reason'] else 'No stop rule was met'}; probe "
-            f"{grpo['probe_before']:.2f} before, {grpo['probe_after']:.2f} after (nats a token)."
+            f"{grpo['probe_before']:.2f} before, {grpo['probe_after']:.2f} after (nats per token)."
         )
     for name, words in (("reward", "Reward verifier"), ("judge", "Judge")):
         row = verifiers[name]
         valid = row["targets"]["valid"]
         yield (
             f"- {words}: feature verifier, {row['labels']} mechanically labelled variants of {row['questions']} other "
-            f"questions; out of fold on validity balanced accuracy {valid['balanced_accuracy']:.2f}, "
-            f"PR-AUC of what fails {valid['fail_pr_auc']:.2f}, calibration error {valid['ece']:.3f}."
+            f"questions; out of fold on validity: balanced accuracy {valid['balanced_accuracy']:.2f}, "
+            f"PR-AUC (failing variants) {valid['fail_pr_auc']:.2f}, calibration error {valid['ece']:.3f}."
         )
 
 
@@ -160,17 +160,17 @@ def _expectations(generators: Mapping[str, Any], differences: Mapping[str, Any])
     times = f"{sft / base:.1f} times" if base else "from none to some"
     holds = sft > 0 and sft >= 5 * base
     yield (
-        f"- Expected: SFT lifts the contract pass rate at least five-fold. {'It does' if holds else 'It does not'}: "
+        f"- Expected: SFT raises the contract pass rate at least five-fold. {'It does' if holds else 'It does not'}: "
         f"{base:.0%} to {sft:.0%}, {times}."
     )
-    expected = "- Expected: GRPO lifts accepted variants per 1,000 tokens beyond the interval."
+    expected = "- Expected: GRPO raises accepted variants per 1,000 tokens beyond the interval."
     if "grpo over sft" not in differences:
         yield f"{expected} Not measured in this run."
         return
     told = []
     for step, words in (
         ("grpo over sft", "over all types"),
-        ("grpo over sft, practised types", "over those practised"),
+        ("grpo over sft, trained types", "over the trained types"),
     ):
         change = differences[step]["all"]["accepted_per_1000_tokens"]
         beyond = change is not None and change["low"] > 0

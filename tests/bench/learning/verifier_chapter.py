@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench.learning.language import TRAININGS
+from tests.bench.learning.language import EPOCHS, TRAININGS
 from tests.bench.learning.line_plot import Curves, curves_svg
 from tests.bench.learning.plot import Bar
 from tests.bench.learning.stages import found
@@ -16,7 +16,7 @@ CURVES_PLOT: Final = "learning-verifier.svg"
 QUEUE_PLOT: Final = "learning-queue.svg"
 _MEASURES: Final[Mapping[str, str]] = {
     "balanced_accuracy": "Balanced accuracy",
-    "fail_pr_auc": "PR-AUC of what fails",
+    "fail_pr_auc": "PR-AUC (failing variants)",
     "roc_auc": "ROC-AUC",
     "ece": "Calibration error (ECE)",
 }
@@ -47,21 +47,22 @@ def _curve(folder: Path, images: Path) -> Iterator[str]:
     yield "### The feature verifier by number of labels"
     yield ""
     yield (
-        f"Two sets of rows. *Every fault*: {rows['all']['rows']:,} rows, half of them published variants, half "
-        f"corrupted. The contract alone catches most of these corruptions ({rows['all']['test_contract_passes']} of "
-        f"the {rows['all']['test_rows']:,} test rows pass it), and in the desk nobody is asked about what it catches. "
-        f"*Faults that the contract lets through*: {rows['unseen']['rows']:,} rows, all of which pass it, half of them "
-        f"corrupted, by type as many: nearer to what people meet. {_faults(rows['unseen']['by_corruption'])}"
+        f"There are two sets of rows. *Every fault*: {rows['all']['rows']:,} rows, half of them published variants, "
+        f"half corrupted. The contract alone catches most of these corruptions "
+        f"({rows['all']['test_contract_passes']} of the {rows['all']['test_rows']:,} test rows pass it), and in the "
+        f"desk nobody is asked about what it catches. *Faults that the contract lets through*: "
+        f"{rows['unseen']['rows']:,} rows, all of which pass it, half of them corrupted, in equal numbers within each "
+        f"type: closer to what people see in the queue. {_faults(rows['unseen']['by_corruption'])}"
     )
     yield ""
     yield (
-        "Labels are drawn at random from 640 questions, five draws a size, smaller draws inside larger ones; the last "
-        "line takes all of them. The test rows are fixed, of 160 other questions. The verifier calibrates itself on "
-        "its own labels out of fold. The majority says the base rate; the contract says valid where no required check "
-        "fails. In brackets 95 % intervals, by a bootstrap over test questions and draws."
+        "Labels are drawn at random from 640 questions, five draws per size, with smaller draws nested in larger ones; "
+        "the last line uses all of them. The test rows are fixed and come from 160 other questions. The verifier is "
+        "calibrated on its own labels, out of fold. *majority* predicts the base rate; *contract alone* predicts valid "
+        "if no required check fails. Brackets give 95 % bootstrap intervals over test questions and draws."
     )
     yield ""
-    yield f"![Figures of the feature verifier by number of labels](images/{CURVES_PLOT})"
+    yield f"![The feature verifier by number of labels](images/{CURVES_PLOT})"
     yield ""
     for name in ROW_SETS:
         one = curve[name]
@@ -92,13 +93,13 @@ def _curve_words(curve: Mapping[str, Any]) -> str:
     ]
     seconds = ", ".join(f"{it['cpu_s_each']:.1f} s for {int(labels):,}" for labels, it in every.items())
     return (
-        f"On every fault, validity is told better than by the contract alone, beyond the interval, {beyond}: most of "
-        f"this set is the contract's own work, and the mechanical second right option is easy to see. Of the faults "
-        f"that the contract lets through, wrong keys are what is hard: from {int(fewest):,} labels to all "
+        f"On every fault, the verifier beats the contract alone on validity, beyond the interval, {beyond}: most of "
+        f"this set is decided by the contract, and the mechanical second right option is easy to spot. Among the "
+        f"faults that the contract lets through, wrong keys are the hard ones: from {int(fewest):,} labels to all "
         f"{int(most):,} ROC-AUC goes from {aucs[0]} to {aucs[1]} on LC and from {aucs[2]} to {aucs[3]} on validity. "
-        f"Words and cosines say little of which ending follows, and more labels of the same kind do not change that. "
-        f"CPU time of a training and of judging the test rows, features aside: {seconds}. Zero-shot figures of the "
-        f"embedded language model stand below, on a part of the test rows."
+        f"Word overlap and cosine similarity say little about which ending follows, and more labels of the same kind "
+        f"do not change that. CPU time to train and to judge the test rows, without computing features: {seconds}. "
+        f"Zero-shot results of the embedded language model are below, on a subset of the test rows."
     )
 
 
@@ -110,12 +111,13 @@ def _queue(folder: Path, images: Path) -> Iterator[str]:
     yield "### The queue's order against random order"
     yield ""
     yield (
-        f"From the same {rounds[0]['labels']} random labels, {rounds[1]['labels'] - rounds[0]['labels']} more a round, "
-        f"{any_set['repeats']} repeats. The queue's order is the desk's rule with the verifier of the round: "
-        f"{any_set['blind_share']:.0%} blind at random places, the rest by how near it is to one half on any "
-        f"dimension; uncertainty alone is the same without the blind share. Differences are to random order at as many "
-        f"labels, on the same test rows, paired, with 95 % intervals over test questions and repeats, each by itself: "
-        f"of so many, a few lie beyond theirs by chance."
+        f"All start from the same {rounds[0]['labels']} random labels and add "
+        f"{rounds[1]['labels'] - rounds[0]['labels']} per round, with {any_set['repeats']} repeats. The queue's order "
+        f"is the desk's rule with the current round's verifier: {any_set['blind_share']:.0%} blind at random places, "
+        f"the rest by how close any dimension is to one half; uncertainty alone is the same without the blind share. "
+        f"Differences are paired, against random order with the same number of labels on the same test rows, with 95 % "
+        f"intervals over test questions and repeats. The intervals are not corrected for multiple comparisons, so a "
+        f"few exclude zero by chance."
     )
     yield ""
     yield f"![Balanced accuracy and ROC-AUC of validity by number of labels and order](images/{QUEUE_PLOT})"
@@ -166,12 +168,12 @@ def _queue_words(rounds: Sequence[Mapping[str, Any]]) -> str:
             changes = [one["over_random"][arm]["valid"][measure] for one in later]
             better, worse = sum(it["low"] > 0 for it in changes), sum(it["high"] < 0 for it in changes)
             counts.append(f"{_MEASURES[measure]} better in {better} and worse in {worse}")
-        parts.append(f"{_ARMS[arm]}: {', '.join(counts)}")
+        parts.append(f"{_ARMS[arm]}, {', '.join(counts)}")
     failing = rounds[-1]["failing"]
     shares = ", ".join(f"{_ARMS[arm]} {failing[arm]:.0%}" for arm in ARMS)
     return (
-        f"Beyond the interval, of the {len(later)} rounds after the first, {'; '.join(parts)}. Share of failing "
-        f"variants among the {rounds[-1]['labels']} labels: {shares}."
+        f"Rounds in which the interval excludes zero, out of {len(later)} after the first: {'; '.join(parts)}. Share "
+        f"of failing variants among the {rounds[-1]['labels']} labels: {shares}."
     )
 
 
@@ -180,10 +182,10 @@ def _language(folder: Path) -> Iterator[str]:
     yield "### The embedded language model as verifier"
     yield ""
     yield (
-        f"SmolLM2-135M, as it comes and, where measured, with every weight trained, asked of {told['rows']} of the "
-        f"test rows ({told['questions']} questions, every fault); everything else in these tables is of the "
-        f"very same rows and of one draw of labels. Of the labels a fifth of the questions is kept "
-        f"to stop by, and to calibrate where it holds enough; the feature verifier learns from all."
+        f"SmolLM2-135M as shipped and, where measured, with all weights trained, on {told['rows']} of the test rows "
+        f"({told['questions']} questions, every fault); all other lines in these tables use the same rows and one draw "
+        f"of labels. A fifth of the labelled questions is held out for early stopping, and for calibration if it has "
+        f"enough labels; the feature verifier learns from all of them."
     )
     yield ""
     for measure, title in _MEASURES.items():
@@ -194,19 +196,19 @@ def _language(folder: Path) -> Iterator[str]:
     missing = [_verifier_name(name) for name in wanted if name not in told["language"]]
     if missing:
         yield (
-            f"- Not measured in this run, for want of time on a shared machine: {', '.join(missing)}. Nothing is said "
-            f"here of what they would do; a whole `make bench-learning` runs them."
+            f"- Not measured in this run, for lack of time on a shared machine: {', '.join(missing)}. A complete "
+            f"`make bench-learning` runs them."
         )
     yield ""
 
 
 def _how(one: Mapping[str, Any]) -> str:
     if "steps" not in one:
-        return f"{one['cpu_s'] / 60:.0f} CPU minutes, {one['wall_s'] / 60:.0f} minutes in all"
+        return f"{one['cpu_s'] / 60:.0f} CPU minutes, {one['wall_s'] / 60:.0f} minutes in total"
     return (
-        f"{one['rows']} rows once, {one['steps']} steps, {one['training_cpu_s'] / 60:.0f} CPU minutes of training, "
-        f"{one['cpu_s'] / 60:.0f} with the test rows, {one['wall_s'] / 60:.0f} minutes in all; best validation loss "
-        f"{_loss(one['best_validation_loss'])}, where a coin between yes and no has 0.693"
+        f"{one['rows']} rows, {EPOCHS} epoch, {one['steps']} steps, {one['training_cpu_s'] / 60:.0f} CPU minutes of "
+        f"training, {one['cpu_s'] / 60:.0f} including the test rows, {one['wall_s'] / 60:.0f} minutes in total; best "
+        f"validation loss {_loss(one['best_validation_loss'])} (a coin flip between yes and no has 0.693)"
     )
 
 
@@ -215,11 +217,12 @@ def _base_rate_words(told: Mapping[str, Any], name: str) -> str:
     auc = told["verifiers"][name]["valid"]["roc_auc"]
     holds = auc["low"] > 0.5
     words = (
-        f"P(valid) is {told['mean'][name]['valid']:.3f} on average and moves by {told['spread'][name]['valid']:.3f} "
-        f"(standard deviation) over the rows; its ranking of validity is {'' if holds else 'not '}beyond chance"
+        f"P(valid) has mean {told['mean'][name]['valid']:.3f} and standard deviation "
+        f"{told['spread'][name]['valid']:.3f} over the rows; its ranking of validity is "
+        f"{'' if holds else 'not '}better than chance"
     )
     if name in told["over_zero_shot"] and not name.startswith("zero-shot"):
-        words += f", ROC-AUC against zero-shot {_signed(told['over_zero_shot'][name]['valid']['roc_auc'])}"
+        words += f", ROC-AUC compared with zero-shot {_signed(told['over_zero_shot'][name]['valid']['roc_auc'])}"
     return words
 
 
