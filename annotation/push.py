@@ -15,7 +15,7 @@ from annotation.client import LabelStudioClient
 from annotation.inbound import InboundAnnotation, annotation_from
 from annotation.ingest import Ingest, IngestCounts, KnownTask, Origin
 from annotation.people import People
-from annotation.tasks import annotation_payload, prediction_payload, task_payload, unique_id
+from annotation.tasks import AnnotationPayload, annotation_payload, prediction_payload, task_payload, unique_id
 from data.errors import LabelStudioError, LabelStudioRejectedError, LabelStudioUnavailableError
 from data.records import Annotation, Variant, VariantId, Verdict
 from data.store import Store
@@ -250,7 +250,7 @@ def _settle(
 def _write(
     parts: SyncParts,
     label: Annotation,
-    payload: dict[str, object],
+    payload: AnnotationPayload,
     theirs: Mapping[str, object] | None,
     task: _Task,
 ) -> int:
@@ -259,8 +259,8 @@ def _write(
         changed = parts.client.update_annotation(_id(theirs), payload)
         if changed is not None:
             return _id(changed)
-    payload = payload | {"unique_id": unique_id(label.annotation_id, parts.origin.ls_server)}
-    made = parts.client.create_annotation(task.ls_task_id, payload)
+    unique = unique_id(label.annotation_id, parts.origin.ls_server)
+    made = parts.client.create_annotation(task.ls_task_id, {**payload, "unique_id": unique})
     if made is None:  # a first try was heard after all
         made = _theirs(parts, label, None, replace(task, raw=parts.client.get_task(task.ls_task_id) or {}))
     if made is None:

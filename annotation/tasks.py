@@ -6,7 +6,7 @@ Texts go out with characters that no database of theirs keeps (NUL, lone surroga
 import json
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypedDict
 from uuid import UUID, uuid5
 
 from annotation.labels import (
@@ -27,6 +27,18 @@ from data.ids import content_hash
 from data.records import Annotation, AnnotationId, Answers, Question, Variant, Verdict
 
 Json = dict[str, object]
+
+
+class AnnotationPayload(TypedDict, total=False):
+    """Body of an annotation's create or update. `completed_by` is a user id of Label Studio's."""
+
+    result: list[Json]
+    was_cancelled: bool
+    ground_truth: bool
+    lead_time: float | None
+    completed_by: int
+    unique_id: str
+
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _NAMESPACE: Final = UUID("5a9ede5c-0000-5000-8000-000000000000")
@@ -82,8 +94,7 @@ def prediction_payload(verdicts: Sequence[Verdict]) -> Json | None:
     }
 
 
-def annotation_payload(annotation: Annotation, *, completed_by: int) -> Json:
-    """Body of a create or update. `completed_by` is the annotator's user id in Label Studio."""
+def annotation_payload(annotation: Annotation, *, completed_by: int) -> AnnotationPayload:
     result: list[Json] = []
     for dimension in DIMENSIONS:
         answer = annotation.answers.of(dimension.key)

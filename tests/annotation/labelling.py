@@ -1,8 +1,11 @@
 """A store with variants, and the ways in which the desk and the sync change it."""
 
+import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
+
+import jwt as tokens
 
 from annotation.adjudication import refresh_decisions
 from annotation.client import LabelStudioClient
@@ -175,3 +178,9 @@ def sync_with(fake: FakeLabelStudio, bench: Bench, **settings: object) -> LabelS
         "http://label-studio.test", "ab" * 20, rng=Random(1), transport=fake.transport(), sleep=lambda seconds: None
     )
     return LabelStudioSync(bench.store, client, now=bench.clock, rng=Random(2), **settings)  # type: ignore[arg-type]
+
+
+def jwt(kind: str, number: int) -> str:
+    """A token of an hour, as Label Studio's own: `kind` is "refresh" or "access"."""
+    claims = {"token_type": kind, "exp": int(time.time()) + 3600, "jti": number}
+    return str(tokens.encode(claims, "k" * 32, algorithm="HS256"))

@@ -23,6 +23,7 @@ class World:
 
     def __init__(self, client: LabelStudioClient, title: str) -> None:
         self.client = client
+        self.title = title
         self.project: LabelStudioProject = client.ensure_project(title, label_config(), new_key="0123456789ab")
         self.number = self.project.project_id
 
@@ -50,7 +51,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def test_a_project_is_made_once_and_keeps_its_mark_and_config(world: World) -> None:
-    again = world.client.ensure_project(f"{_title(world)}", label_config(), new_key="ffffffffffff")
+    again = world.client.ensure_project(world.title, label_config(), new_key="ffffffffffff")
 
     assert again.server_key == "0123456789ab"
     assert again.project_id == world.number
@@ -80,9 +81,7 @@ def test_a_users_label_is_created_once_and_read_back(world: World) -> None:
     (ls_task_id,) = world.import_variants(1).values()
     user = world.client.ensure_user("ana@sagedesk.local", "Ana")
     label = an_annotation("a_1", VariantId("v"), comment="“quoted” 😀 <b>$5</b>", is_flagged=True)
-    payload = annotation_payload(label, completed_by=user) | {
-        "unique_id": unique_id(label.annotation_id, _title(world))
-    }
+    payload = annotation_payload(label, completed_by=user) | {"unique_id": unique_id(label.annotation_id, world.title)}
 
     made = world.client.create_annotation(ls_task_id, payload)
     again = world.client.create_annotation(ls_task_id, payload)
@@ -194,11 +193,6 @@ def test_the_real_server_takes_a_personal_token(label_studio: object) -> None:
     client = LabelStudioClient(label_studio.url, made.json()["token"], rng=Random(1))  # type: ignore[attr-defined]
 
     assert label_studio.credentials.email in client.users().values()  # type: ignore[attr-defined]
-
-
-def _title(world: World) -> str:
-    listed = world.client._transport.json("reading", "GET", "api/projects/", params={"page_size": 1000})
-    return str(next(each["title"] for each in listed["results"] if each["id"] == world.number))  # type: ignore[index]
 
 
 def _newest(world: World) -> datetime:

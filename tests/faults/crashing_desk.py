@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
-import label_studio_sdk.client  # noqa: F401
-
+import annotation.transport  # noqa: F401 - imports the SDK, once for all forks
 from annotation.client import LabelStudioClient
 from annotation.sync import LabelStudioSync
 from data.records import VariantId

@@ -18,7 +18,7 @@ from data.errors import LabelStudioError, LabelStudioRejectedError, LabelStudioU
 from data.store import Store
 from data.tables.sync_state import SyncCursorTable
 from tests.annotation.fake_label_studio import FakeLabelStudio, answers
-from tests.annotation.labelling import NO_AU, YES, Bench, Clock, sync_with
+from tests.annotation.labelling import NO_AU, YES, Bench, Clock, jwt, sync_with
 
 
 @pytest.fixture
@@ -354,13 +354,6 @@ def eventually(claim: Callable[[], bool], *, within_s: float = 30.0) -> None:
     while not claim():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.02)
-
-
-def jwt(kind: str, number: int) -> str:
-    import jwt as tokens
-
-    claims = {"token_type": kind, "exp": int(time.time()) + 3600, "jti": number}
-    return str(tokens.encode(claims, "k" * 32, algorithm="HS256"))
 
 
 @contextmanager
