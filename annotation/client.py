@@ -1,8 +1,8 @@
 """What the sync asks of Label Studio, call by call, through its SDK. Failures see `transport`.
 
 What is not there (404) is None or False. A call that must not run twice is never repeated here: its caller looks first.
-Projects and users are read from the SDK's models; tasks and annotations are handed on as they were sent, because
-`inbound` validates them, and what it quarantines must be what came and not what a model made of it.
+Projects and users are read from the SDK's models. Tasks and annotations are handed on as they were sent: `inbound`
+validates them, and its quarantine keeps what came, not what a model made of it (ADR 6).
 """
 
 import logging
@@ -87,7 +87,6 @@ class LabelStudioClient:
     ) -> None:
         """`transport` replaces the network in tests."""
         self.url = url.rstrip("/")
-
         self._connected: Transport | None = None
 
         def connect() -> "Transport":

@@ -9,7 +9,7 @@ PAGE_SIZE: Final = 500
 WHOLE_PAGE: Final = 1000
 EXTERNAL_IDS_AT_MOST: Final = 20  # in one listing
 _STAMP_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # any other form of a stamp in a filter is answered with HTTP 500
-_DELTA_FIELDS: Final = (  # all fields would take four to six times as long (LABEL_STUDIO)
+_DELTA_FIELDS: Final = (  # all fields take four to six times as long
     "id,updated_at,created_at,annotations,result,completed_by,was_cancelled,ground_truth,lead_time,updated_by,"
     "parent_prediction"
 )

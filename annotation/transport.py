@@ -73,7 +73,7 @@ class Transport:
         try:
             return self._ask(what, ask, attempts)
         except ApiError as exc:
-            raise self._rejected(what, exc) from exc
+            raise self._rejected(what, exc) from None  # its text holds the answer's headers, a session's cookie too
 
     def sent(self, what: str, ask: Callable[[Sdk], BaseHttpResponse], *, attempts: int = ATTEMPTS) -> Sent:
         """As `call`, and the answer as it was sent."""
@@ -86,7 +86,7 @@ class Transport:
         except ApiError as exc:
             if exc.status_code == none_at and not _is_from_renewal(exc):
                 return None
-            raise self._rejected(what, exc) from exc
+            raise self._rejected(what, exc) from None
 
     def _ask(self, what: str, ask: Callable[[Sdk], T], attempts: int) -> T:
         """Raises ApiError where the answer is final."""
@@ -120,9 +120,10 @@ class Transport:
                 # From the SDK's renewal of the token, or bytes that are no text.
                 problem = f"an answer that is not JSON ({type(exc).__name__})"
             except (ParsingError, AttributeError, KeyError, TypeError) as exc:
-                raise LabelStudioError(
+                said = LabelStudioError(
                     f"{what}: Label Studio's answer has another shape ({type(exc).__name__}); is it another version?"
-                ) from exc
+                )
+                raise said from (None if isinstance(exc, ParsingError) else exc)
             if attempt >= attempts or silences >= _SILENCES_AT_MOST:
                 raise LabelStudioUnavailableError(f"{what}: {problem} from Label Studio at {self._url}; will try again")
             self._sleep(min(wait_s, _LONGEST_WAIT_S) * (0.5 + self._rng.random()))

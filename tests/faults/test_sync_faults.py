@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -132,13 +133,15 @@ def test_a_personal_token_is_exchanged_and_renewed_when_the_server_stops_taking_
 
 def test_no_secret_is_in_an_error() -> None:
     token = "c0ffee" * 6 + "abcd"
-    with scripted_server([http("401 Unauthorized", token.encode())] * 4 + [HTML] * 9) as (url, _):
+    refusal = http("401 Unauthorized", json.dumps(token).encode(), f"set-cookie: sessionid={token}")
+    odd = http("200 OK", b'["no user"]', f"set-cookie: sessionid={token}")
+    with scripted_server([refusal] * 4 + [odd] + [HTML] * 9) as (url, _):
         client = LabelStudioClient(url, token, rng=Random(1), sleep=lambda seconds: None)
-        for _ in range(2):
+        for _ in range(4):
             with pytest.raises(LabelStudioError) as refused:
                 client.users()
 
-            assert token not in str(refused.value)
+            assert token not in "".join(traceback.format_exception(refused.value))
 
 
 @pytest.mark.parametrize("step", range(8))
