@@ -31,7 +31,9 @@ def main() -> None:
     style()
     actor = actor_of_page()
     if actor is None:  # the door lets nobody in without a session, but one can end while a page is open
-        st.html('<div class="sd-empty"><h3>You are signed out</h3><p><a href="/login">Sign in</a> to go on.</p></div>')
+        st.html(
+            '<div class="sd-empty"><h3>You are signed out</h3><p><a href="/login">Sign in</a> to continue.</p></div>'
+        )
         return
     remember(actor_of_page)
     desk = current_desk()

@@ -46,9 +46,9 @@ def test_two_clicks_train_one_verifier_and_lead_to_its_run(console: Console) -> 
     page.wait_for_url(re.compile(r"/runs\?run=r_"))
     expect(page.locator(".sd-line").first).to_contain_text("train-verifier")
     assert len(console.run_states()) == 1
-    button(page, "Cancel this run").click()
+    button(page, "Cancel run").click()
     expect(page.locator(".sd-line").first).to_contain_text("cancelled")
-    expect(button(page, "Resume this run")).to_be_visible()
+    expect(button(page, "Resume run")).to_be_visible()
 
 
 def test_the_role_stays_in_the_address_and_a_refusal_stands_beside_its_button(console: Console) -> None:
@@ -67,7 +67,7 @@ def test_the_charts_of_a_run_grow_while_it_works(console: Console) -> None:
     page = console.page("lea", "/runs?run=r_training")
     expect(page.locator("canvas, svg.marks").first).to_be_visible()
     chart = page.locator(".st-key-chart_run_kl")
-    chart.get_by_text("The same numbers as a table").click()
+    chart.get_by_text("Show the numbers").click()
     expect(chart.locator("td").nth(1)).to_have_text("0.11")
 
     console.desk.ask("add_figures", [("kl", 2, 0.47), ("entropy", 2, 1.3)])

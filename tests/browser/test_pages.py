@@ -45,7 +45,7 @@ def test_who_is_no_lead_any_more_is_refused_by_the_use_case_behind_an_open_page(
     expect(page.get_by_text("the disk is full").first).to_be_visible()
 
     console.set_role("lea", "annotator")
-    page.get_by_role("button", name="Resume this run").click()
+    page.get_by_role("button", name="Resume run").click()
 
     expect(page.get_by_text("lea is an annotator")).to_be_visible()
     assert console.run_states() == ["failed"]
@@ -55,10 +55,10 @@ def test_a_password_set_after_the_link_opens_the_desk_from_then_on(console: Cons
     page = console.page(None, console.links["ana"])
     expect(page.locator(".sd-empty")).to_be_visible()
     page.goto(console.url + "/account")
-    for field in ("New password", "The same again"):
+    for field in ("New password", "Repeat the password"):
         page.get_by_label(field).fill("correct horse 9")
-    page.get_by_role("button", name="Set the password").click()
-    expect(page.get_by_role("status")).to_contain_text("The password is set.")
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_role("status")).to_contain_text("Your password is set.")
 
     again = console.page(None, "/overview")
     again.get_by_label("Account").fill("ana")
@@ -80,7 +80,7 @@ def test_signing_out_in_one_tab_ends_the_other(console: Console) -> None:
     page.keyboard.press("a")
     page.keyboard.press("Control+s")
 
-    expect(page.get_by_text("no longer signed in").first).to_be_visible()
+    expect(page.get_by_text("you are signed out").first).to_be_visible()
 
 
 def test_a_lead_finds_a_question_and_reads_it_with_its_variants(console: Console) -> None:
@@ -89,7 +89,7 @@ def test_a_lead_finds_a_question_and_reads_it_with_its_variants(console: Console
     assert tabs(page) == ["Review", "Questions", "Generate", "Runs", "Training", "Models", "Releases", "Overview"]
     page.get_by_label("Search").fill("bicycle")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("1 question;")).to_be_visible()
+    expect(page.get_by_text("1 question.")).to_be_visible()
 
     page.locator("tr", has_text="bicycle").focus()
     page.keyboard.press("Enter")

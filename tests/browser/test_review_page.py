@@ -69,7 +69,7 @@ def test_three_items_are_labelled_by_keyboard_alone(console: Console) -> None:
     page.keyboard.press("a")
     page.keyboard.press("f")
     page.keyboard.press("Control+s")
-    expect(page.locator(".sd-empty")).to_contain_text("Nothing waits for you")
+    expect(page.locator(".sd-empty")).to_contain_text("Nothing left to review")
     line_says(page, "3 of 3")
 
     ((one,), (two,), (three,)) = (console.labels(name) for name in (first, second, third))
@@ -179,7 +179,7 @@ def test_undo_brings_the_last_item_back_with_its_answers_and_a_change_is_a_new_r
 
     page.keyboard.press("u")
     at_item(page, first)
-    expect(page.locator(".sd-notice")).to_contain_text("A change becomes a new revision")
+    expect(page.locator(".sd-notice")).to_contain_text("Changing it saves a new revision")
     assert pressed(page) == ["1", "3", "6"]
     page.keyboard.press("5")
     page.keyboard.press("Control+s")
@@ -223,7 +223,7 @@ def test_a_blind_verdict_is_never_on_the_wire_before_the_answer(console: Console
     page.keyboard.press("Escape")
     page.keyboard.press("Control+s")
     expect(page.locator(".sd-rows")).to_contain_text("yes 0.93")
-    expect(page.locator(".sd-notice")).to_contain_text("Saved as a blind answer")
+    expect(page.locator(".sd-notice")).to_contain_text("Your blind answer is saved")
     page.keyboard.press("4")
     page.keyboard.press("Control+s")
     expect(page.locator(".sd-empty")).to_be_visible()

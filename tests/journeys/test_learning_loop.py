@@ -77,11 +77,11 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     # Refresh the generator from the page, in the smallest sizes; it ends with the comparison on the same questions.
     page.goto(f"{desk.url}/training?role=generator")
     keep_only_type(page, "sentence ordering")
-    for label, value in (("Steps", "2"), ("Candidates a prompt", "2"), ("Questions of the comparison", "1")):
+    for label, value in (("Steps", "2"), ("Candidates per prompt", "2"), ("Comparison questions", "1")):
         fill_number(page, label, value)
-    page.get_by_text("On a GPU: vLLM, and TRL's own settings").click()
-    page.get_by_role("textbox", name="TRL's own SFT settings").fill("max_steps = 2\nper_device_train_batch_size = 2")
-    page.get_by_role("textbox", name="TRL's own GRPO settings").fill("max_completion_length = 64")
+    page.get_by_text("Advanced: vLLM and TRL settings").click()
+    page.get_by_role("textbox", name="TRL SFT settings").fill("max_steps = 2\nper_device_train_batch_size = 2")
+    page.get_by_role("textbox", name="TRL GRPO settings").fill("max_completion_length = 64")
     page.get_by_role("button", name="Train the generator").click()
     page.wait_for_url("**/runs?run=*")
     refresh = eventually(lambda: ended(desk, "refresh-generator"), "the generator is refreshed", 900)

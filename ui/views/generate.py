@@ -15,15 +15,15 @@ from ui.widgets.page import empty, figures, head, notice, table, told
 from ui.widgets.presence import still
 
 _WHAT: dict[BackendName, str] = {
-    "rules": "rules: instant, no model; only the types that a program can make honestly",
-    "transformers": "transformers: a language model on this machine, all seven types",
-    "openai": "openai: any OpenAI-compatible address, all seven types",
-    "vllm": "vllm: a language model on a GPU, in the worker environment (SAGEDESK_WORKER_PYTHON), all seven types",
+    "rules": "rules: instant, no model; only the types that a program can make reliably",
+    "transformers": "transformers: a language model on this machine; all seven types",
+    "openai": "openai: any OpenAI-compatible endpoint; all seven types",
+    "vllm": "vllm: a language model on a GPU, in the worker environment (SAGEDESK_WORKER_PYTHON); all seven types",
 }
 
 
 def render(desk: Desk, actor: Actor) -> None:
-    head("Generate", "Every candidate must pass its type's contract; then it is verified and queued for review.")
+    head("Generate", "Candidates that pass their type's contract are verified and queued for review.")
     with told():
         sources = search_questions(desk, actor, limit=1)
         if sources.total == 0:
@@ -36,13 +36,15 @@ def render(desk: Desk, actor: Actor) -> None:
             return
         left, middle, right, last = st.columns(4)
         benchmark = left.selectbox(
-            "Questions of",
+            "Benchmark",
             [None, *(one.name for one in sources.benchmarks)],
             format_func=lambda it: it or "all benchmarks",
         )
-        limit = middle.number_input("At most so many questions", 1, 1_000_000, min(20, sources.total))
-        per_question = right.number_input("Candidates a question and type", 1, generation.MAX_PER_QUESTION, 1)
-        seed = last.number_input("Seed", 0, 2**31 - 1, 0, help="Same seed, model and machine: same variants.")
+        limit = middle.number_input("Maximum questions", 1, 1_000_000, min(20, sources.total))
+        per_question = right.number_input("Candidates per question and type", 1, generation.MAX_PER_QUESTION, 1)
+        seed = last.number_input(
+            "Seed", 0, 2**31 - 1, 0, help="The same seed, model and machine give the same variants."
+        )
         temperature, max_new_tokens, model, prices = _model_settings(desk, backend)
         _estimate(
             desk,
@@ -57,8 +59,8 @@ def render(desk: Desk, actor: Actor) -> None:
         )
         if not any(model.role == "verifier" and model.is_champion for model in list_models(desk, actor)):
             notice(
-                "No verifier is trained yet: the variants will be made, but judged and queued for review only after "
-                "one is. The Overview offers to train it.",
+                "There is no verifier yet. The variants will be made, but they are verified and queued for review only "
+                "once there is one; you can train it on the Overview page.",
                 kind="warn",
             )
         if st.button("Start generating", type="primary", key="generate_start"):
@@ -82,11 +84,11 @@ def render(desk: Desk, actor: Actor) -> None:
 def _backend(desk: Desk) -> BackendName:
     chosen: BackendName = st.radio("Backend", BACKENDS, format_func=lambda name: _WHAT[name], key="generate_backend")
     if chosen == "openai" and not desk.settings.openai_base_url:
-        notice("Set SAGEDESK_OPENAI_BASE_URL to the address and restart the desk.", kind="warn")
+        notice("Set SAGEDESK_OPENAI_BASE_URL to the endpoint's address and restart the desk.", kind="warn")
     if chosen == "transformers":
         notice(
-            "On a CPU a small model writes a few variants a minute, and untrained it seldom passes a contract: "
-            "start with a handful of questions."
+            "On a CPU, a small model writes a few variants per minute, and before it is trained few of them pass their "
+            "contract. Start with a handful of questions."
         )
     return chosen
 
@@ -102,7 +104,7 @@ def _types(backend: BackendName) -> list[VariantTypeKey]:
         key=f"generate_types_{backend}",
     )
     with st.expander(
-        "What each type does" + ("" if len(offered) == len(VARIANT_TYPE_KEYS) else ", and why some are not offered")
+        "What each type does" + ("" if len(offered) == len(VARIANT_TYPE_KEYS) else ", and why some are unavailable")
     ):
         table(
             ["type", "definition", "with this backend"],
@@ -110,7 +112,7 @@ def _types(backend: BackendName) -> list[VariantTypeKey]:
                 [
                     VARIANT_TYPES[key].name,
                     VARIANT_TYPES[key].definition,
-                    "offered" if key in offered else f"not offered: {VARIANT_TYPES[key].write_refusal}",
+                    "available" if key in offered else f"not available: {VARIANT_TYPES[key].write_refusal}",
                 ]
                 for key in VARIANT_TYPE_KEYS
             ],
@@ -119,22 +121,22 @@ def _types(backend: BackendName) -> list[VariantTypeKey]:
 
 
 def _model_settings(desk: Desk, backend: BackendName) -> tuple[float, int, str | None, tuple[float, float] | None]:
-    """Temperature, new tokens, model, and prices a million tokens (prompt, generated) where they were given."""
+    """Temperature, new tokens, model, and prices per million tokens (prompt, generated) where they were given."""
     if backend == "rules":
         return 0.8, 256, None, None
     left, middle, right = st.columns([2, 1, 1])
     model = left.text_input(
         "Model",
         value="" if desk.settings.model is None else desk.settings.model,
-        placeholder="the embedded model" if backend == "transformers" else "name at the endpoint",
+        placeholder="the embedded model" if backend == "transformers" else "the model's name at the endpoint",
     )
     temperature = middle.slider("Temperature", 0.0, 2.0, 0.8, 0.1)
-    max_new_tokens = right.number_input("New tokens at most", 16, 8192, 256)
+    max_new_tokens = right.number_input("Max new tokens", 16, 8192, 256)
     prices = None
     if backend == "openai":
         prompt, generated = st.columns(2)
-        prompt_price = prompt.number_input("Price a million prompt tokens", min_value=0.0, value=None)
-        generated_price = generated.number_input("Price a million generated tokens", min_value=0.0, value=None)
+        prompt_price = prompt.number_input("Price per million prompt tokens", min_value=0.0, value=None)
+        generated_price = generated.number_input("Price per million generated tokens", min_value=0.0, value=None)
         if prompt_price is not None and generated_price is not None:
             prices = (prompt_price, generated_price)
     return temperature, int(max_new_tokens), model.strip() or None, prices
@@ -168,12 +170,12 @@ def _estimate(
     except SagedeskError as exc:
         notice(str(exc), kind="error")
         return
-    shown = [("questions", f"{expected.questions:,}"), ("candidates asked for", f"{expected.requests:,}")]
+    shown = [("questions", f"{expected.questions:,}"), ("candidates requested", f"{expected.requests:,}")]
     if expected.generated_tokens:
         shown += [
-            ("prompt tokens, about", f"{expected.prompt_tokens:,}"),
-            ("generated tokens, at most", f"{expected.generated_tokens:,}"),
+            ("prompt tokens (approx.)", f"{expected.prompt_tokens:,}"),
+            ("generated tokens (max)", f"{expected.generated_tokens:,}"),
         ]
     if expected.cost is not None:
-        shown.append(("cost, at most", f"{expected.cost:,.2f}"))
+        shown.append(("cost (max)", f"{expected.cost:,.2f}"))
     figures(shown)

@@ -20,9 +20,10 @@ from ui.widgets.texts import block, literal
 _RUN: Final = "import_run"
 _UPLOADED: Final = "import_uploaded"
 _SHOWN_QUESTIONS: Final = 3
-_AS_FOUND: Final = "as found"
+_UPLOAD: Final = "Upload a file"
+_AS_FOUND: Final = "detect automatically"
 _SCHEMES: Final[Mapping[AnswerScheme, str]] = {
-    "auto": "as found",
+    "auto": _AS_FOUND,
     "letter": "letters",
     "index0": "numbers from 0",
     "index1": "numbers from 1",
@@ -43,14 +44,14 @@ def import_questions(desk: Desk, actor: Actor) -> None:
         if location is None:
             empty(
                 "Choose what to import",
-                "HellaSwag, generic JSONL, CSV or Parquet; nothing is kept before you have seen how it would be read.",
+                "HellaSwag, or any JSONL, CSV or Parquet file. You see a preview before anything is imported.",
             )
             return
         left, right = st.columns(2)
         format_name: FormatName | None = left.selectbox(
             "Format", [None, *FORMATS], format_func=lambda it: it or _AS_FOUND, key="import_format"
         )
-        named = right.text_input("Name of the benchmark", placeholder="from the file's name", key="import_benchmark")
+        named = right.text_input("Benchmark name", placeholder="taken from the file name", key="import_benchmark")
         benchmark = named.strip() or None
         seen = imports.preview_import(desk, actor, location=location, format_name=format_name, benchmark=benchmark)
         mapping = _mapping(seen.sources[0]) if len(seen.sources) == 1 else None
@@ -77,10 +78,10 @@ def import_questions(desk: Desk, actor: Actor) -> None:
 
 def _location(desk: Desk, actor: Actor) -> str | None:
     how = st.radio(
-        "From", ["A file of mine", "A path on the desk's machine, or hf:ID"], horizontal=True, key="import_from"
+        "Source", [_UPLOAD, "Path on the desk's machine or Hugging Face id"], horizontal=True, key="import_from"
     )
-    if how != "A file of mine":
-        return st.text_input("Path, or hf:ID", key="import_path").strip() or None
+    if how != _UPLOAD:
+        return st.text_input("Path or hf:ID", key="import_path").strip() or None
     uploaded = st.file_uploader("File", type=[suffix.lstrip(".") for suffix in SUFFIXES], key="import_file")
     if uploaded is None:
         return None
@@ -100,25 +101,23 @@ def _mapping(source: SourcePreview) -> Mapping[str, object] | None:
     columns = list(source.columns)
     or_none = [None, *columns]
     with st.container(border=True, key="import_mapping"):
-        st.html(
-            '<b>Which column is what</b> <span class="sd-faint">guessed; correct it here, the rows below follow</span>'
-        )
+        st.html('<b>Column mapping</b> <span class="sd-faint">guessed; correct it here and the preview follows</span>')
         first, second, third = st.columns([1, 2, 1])
         context = first.selectbox("Question", columns, index=_position(columns, guess.get("context")))
         options = second.multiselect(
-            "Options: one column with a list, or one column an option",
+            "Options: one list column, or one column per option",
             columns,
             default=[name for name in _names(guess.get("options")) if name in columns],
         )
         answer = third.selectbox("Answer", or_none, index=_position(or_none, guess.get("answer")), format_func=_or_none)
         fourth, fifth, sixth = st.columns(3)
         scheme = fourth.selectbox(
-            "Answers are given as",
+            "Answer format",
             ANSWER_SCHEMES,
             index=_position(ANSWER_SCHEMES, guess.get("answer_scheme")),
             format_func=lambda scheme: _SCHEMES[scheme],
         )
-        key = fifth.selectbox("Key", or_none, index=_position(or_none, guess.get("key")), format_func=_or_none)
+        key = fifth.selectbox("Source key", or_none, index=_position(or_none, guess.get("key")), format_func=_or_none)
         subject = sixth.selectbox(
             "Subject", or_none, index=_position(or_none, guess.get("subject")), format_func=_or_none
         )
@@ -149,8 +148,8 @@ def _preview(source: SourcePreview) -> None:
             options = option_list(question.options, question.answer_index)
             st.html(f'<div class="sd-card">{block(question.context)}{options}</div>')
         if source.refused:
-            st.html('<p class="sd-faint">Refused among the first rows:</p>')
-            table(["row", "why", "begins"], [[row.row, row.reason, row.text[:160]] for row in source.refused])
+            st.html('<p class="sd-faint">Rows refused in this preview:</p>')
+            table(["row", "reason", "text"], [[row.row, row.reason, row.text[:160]] for row in source.refused])
 
 
 def _position(names: Sequence[str | None], wanted: object) -> int:

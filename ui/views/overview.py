@@ -19,13 +19,13 @@ from ui.widgets.presence import still
 
 
 def render(desk: Desk, actor: Actor) -> None:
-    head("Overview", "How far the work has come, what waits, and whether both sides of the sync agree.")
+    head("Overview", "Progress, yields by type, what is waiting, and the sync with Label Studio.")
     with told():
         whole = overview(desk, actor)
         if whole.funnel.questions == 0:
             empty(
                 "The desk is empty",
-                "Open Questions and import a benchmark; then generate variants from it."
+                "Open Questions and import a benchmark, then generate variants from it."
                 if actor.role == "lead"
                 else "A lead has to import questions first.",
             )
@@ -33,7 +33,7 @@ def render(desk: Desk, actor: Actor) -> None:
         stages = [
             ("questions", funnel.questions),
             ("generated", funnel.generated),
-            ("contract passed", funnel.contract_passed),
+            ("passed contract", funnel.contract_passed),
             ("verified", funnel.verified),
             ("reviewed", funnel.reviewed),
             ("accepted", funnel.accepted),
@@ -61,12 +61,15 @@ def _unverified(desk: Desk, actor: Actor, count: int) -> None:
     waiting = "1 variant is" if count == 1 else f"{count:,} variants are"
     with st.container(border=True, key="unverified"):
         if has_verifier:
-            notice(f"{waiting} not verified; what passes its contract is queued for review after that.", kind="warn")
-            if st.button("Verify them", key="verify_now"):
+            notice(
+                f"{waiting} not verified yet. Those that pass their contract are queued for review once they are.",
+                kind="warn",
+            )
+            if st.button("Verify now", key="verify_now"):
                 run = start_verification(desk, still(actor))
                 go_to("Runs", run=run.run_id)
         else:
-            notice(f"{waiting} not verified, and there is no verifier yet: train one first.", kind="warn")
+            notice(f"{waiting} not verified yet, and there is no verifier: train one first.", kind="warn")
             if st.button("Train a verifier on the sample labels", key="train_now"):
                 run = retrain_verifier(desk, still(actor))
                 go_to("Runs", run=run.run_id)
@@ -76,7 +79,7 @@ def _yields(whole: Overview) -> None:
     yields = whole.yields
     st.subheader("Yield by type", anchor=False)
     if not yields:
-        empty("No variants yet", "Generate some: their yield by type shows here.")
+        empty("No variants yet", "Generate variants to see how many of each type are accepted.")
         return
     order = list(VARIANT_TYPES)
     yields = tuple(sorted(yields, key=lambda one: order.index(one.variant_type)))
@@ -84,7 +87,7 @@ def _yields(whole: Overview) -> None:
         {
             "type": [_name(one.variant_type) for one in yields],
             "generated": [one.generated for one in yields],
-            "contract passed": [one.contract_passed for one in yields],
+            "passed contract": [one.contract_passed for one in yields],
             "judged valid": [one.judged_valid for one in yields],
             "accepted": [one.accepted for one in yields],
             "rejected": [one.rejected for one in yields],
@@ -110,45 +113,48 @@ def _queue(desk: Desk, actor: Actor) -> None:
         return
     with st.form("blind_share", border=False):
         percent = st.slider(
-            "Blind share of what is queued from now on (%)",
+            "Blind share of new queue items (%)",
             0,
             100,
             round(status.blind_share * 100),
             step=5,
-            help="Chosen at random. Verdicts on these items stay hidden until the answer; only blind labels judge "
-            "the verifier. Items that are queued already keep their draw.",
+            help="Blind items are drawn at random. Their verdicts stay hidden until they are answered, and only their "
+            "labels are used to evaluate the verifier. Items already in the queue are not affected.",
         )
         if st.form_submit_button("Set blind share"):
             with told():
                 review.set_blind_share(desk, still(actor), share=percent / 100)
-                notice(f"The blind share is {percent} % from now on.", kind="done")
+                notice(f"The blind share of new items is now {percent} %.", kind="done")
 
 
 def _sync(desk: Desk, actor: Actor, sync: SyncStatus) -> None:
     st.subheader("Label Studio", anchor=False)
     if not sync.is_configured:
-        notice("No Label Studio: labels are kept here and pushed once there is one; sagedesk doctor says what to do.")
+        notice("No Label Studio is connected. Labels are saved here and pushed once one is; see `sagedesk doctor`.")
     elif sync.stale_since is not None:
-        why = f" ({sync.last_error})" if sync.last_error else ""
-        notice(f"Stale since {day_and_time(sync.stale_since)}{why}. Reviewing goes on; labels wait here.", kind="warn")
+        at, why = day_and_time(sync.stale_since), f" ({sync.last_error})" if sync.last_error else ""
+        notice(
+            f"Out of sync since {at}{why}. Go on reviewing: labels are saved here and pushed later.",
+            kind="warn",
+        )
     elif sync.last_delta_at is None:
-        notice("Starting: nothing has been read from Label Studio yet.")
+        notice("Connecting: nothing has been read from Label Studio yet.")
     elif sync.outbox_open:
         waiting = "1 label is" if sync.outbox_open == 1 else f"{sync.outbox_open:,} labels are"
-        notice(f"{waiting} on the way to Label Studio.")
+        notice(f"{waiting} waiting to be pushed to Label Studio.")
     else:
-        notice("In step with Label Studio.", kind="done")
+        notice("In sync with Label Studio.", kind="done")
     rows: list[list[object]] = [
         ["server", sync.server or "none yet"],
         ["last read", day_and_time(sync.last_delta_at) or "never"],
         ["last full comparison", day_and_time(sync.last_sweep_at) or "never"],
-        ["labels still to push", sync.outbox_open],
+        ["labels to push", sync.outbox_open],
         ["in quarantine", sync.quarantined],
     ]
     table(["", ""], rows)
     if sync.counts:
-        with st.expander("What the last full comparison found"):
-            table(["", "then"], [[name.replace("_", " "), count] for name, count in sync.counts.items()])
+        with st.expander("Result of the last full comparison"):
+            table(["", "count"], [[name.replace("_", " "), count] for name, count in sync.counts.items()])
     if actor.role == "lead" and sync.is_configured and st.button("Sync now", key="sync_now"):
         with told():
             sync_now(desk, still(actor))

@@ -21,7 +21,7 @@ def question_detail(desk: Desk, actor: Actor, question_id: QuestionId) -> None:
     question = detail.question
     about = " · ".join(part for part in (question.benchmark, question.subject, question.source_key) if part)
     source = " · ".join(part for part in (question.source_note, question.question_id) if part)
-    no_key = "" if question.answer_index is not None else '<p class="sd-faint">The source gives no answer.</p>'
+    no_key = "" if question.answer_index is not None else '<p class="sd-faint">The source has no answer key.</p>'
     st.html(
         f'<div class="sd-card"><p class="sd-faint sd-small">{literal(about)}</p>{block(question.context)}'
         f"{option_list(question.options, question.answer_index)}{no_key}"
@@ -29,7 +29,7 @@ def question_detail(desk: Desk, actor: Actor, question_id: QuestionId) -> None:
     )
     st.subheader(f"Variants ({len(detail.variants)})", anchor=False)
     if not detail.variants:
-        empty("No variants of this question", "Generate some on the page Generate.")
+        empty("No variants of this question", "A lead can create some on the Generate page.")
     for variant in detail.variants:
         st.html(_variant_html(variant))
 
@@ -98,13 +98,13 @@ def _answer_html(dimension: str, answer: bool | None) -> str:
 
 def _verdicts_html(detail: VariantDetail) -> str:
     if detail.is_blind:
-        return '<span class="sd-faint">◌ verdicts hidden until you have answered it</span>'
+        return '<span class="sd-faint">◌ verdicts hidden until you answer</span>'
     if not detail.verdicts:
         return '<span class="sd-faint">◌ not verified</span>'
     words = []
     for verdict in detail.verdicts:
         if verdict.probability is None:
-            words.append(f'<span class="sd-wait">? {escape(verdict.target)} unparsed</span>')
+            words.append(f'<span class="sd-wait">? {escape(verdict.target)} unreadable</span>')
             continue
         is_yes = verdict.probability >= 0.5 if verdict.label is None else verdict.label
         words.append(

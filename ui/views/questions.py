@@ -30,7 +30,7 @@ def render(desk: Desk, actor: Actor) -> None:
         with told():
             question_detail(desk, actor, QuestionId(asked))
         return
-    head("Questions", "What variants are made from. Text shows as it was written, whatever it holds.")
+    head("Questions", "The benchmark items that variants are made from. Texts are shown exactly as imported.")
     if actor.role != "lead":
         _browse(desk, actor)
         return
@@ -54,13 +54,13 @@ def _browse(desk: Desk, actor: Actor) -> None:
         if everything.total == 0:
             empty(
                 "No questions yet",
-                "Import a benchmark: choose the tab Import."
+                "Import a benchmark on the Import tab."
                 if actor.role == "lead"
                 else "A lead has to import a benchmark first.",
             )
             return
         left, middle, right = st.columns([3, 1.5, 1])
-        search = left.text_input("Search", placeholder="words in the text, a subject, a key or an id", key=_SEARCH)
+        search = left.text_input("Search", placeholder="text, subject, source key or id", key=_SEARCH)
         benchmark = middle.selectbox(
             "Benchmark",
             [None, *(one.name for one in everything.benchmarks)],
@@ -70,21 +70,21 @@ def _browse(desk: Desk, actor: Actor) -> None:
         matches = questions.search_questions(desk, actor, search=search, benchmark=benchmark, limit=1).total
         pages = max(1, -(-matches // _PAGE_ROWS))
         st.session_state[_PAGE] = min(st.session_state.get(_PAGE, 1), pages)
-        number = int(right.number_input(f"Page of {pages:,}", 1, pages, key=_PAGE))
+        number = int(right.number_input(f"Page (of {pages:,})", 1, pages, key=_PAGE))
         found = questions.search_questions(
             desk, actor, search=search, benchmark=benchmark, offset=(number - 1) * _PAGE_ROWS, limit=_PAGE_ROWS
         )
         if not found.items:
-            empty("Nothing matches", "Search for fewer words, or in all benchmarks.")
+            empty("Nothing matches", "Try fewer words, or search all benchmarks.")
             return
         count = "1 question" if found.total == 1 else f"{found.total:,} questions"
-        st.html(f'<p class="sd-faint">{count}; choose one to read it with its variants.</p>')
+        st.html(f'<p class="sd-faint">{count}. Select one to see it with its variants.</p>')
         _list(found.items)
 
 
 def _list(items: tuple[Question, ...]) -> None:
     row_list(
-        ["question", "options", "subject", "benchmark", "key in the source"],
+        ["question", "options", "subject", "benchmark", "source key"],
         [
             Row(
                 question.question_id,

@@ -11,21 +11,25 @@ from ui.widgets.presence import still
 
 
 def render(desk: Desk, actor: Actor) -> None:
-    head("Releases", "A release is frozen: numbered, hashed, never changed. The same name is never used twice.")
+    head(
+        "Releases",
+        "A release is a frozen, numbered set of accepted variants. It never changes, and its name is never reused.",
+    )
     with told():
         accepted = overview(desk, actor).funnel.accepted
         _create(desk, actor, accepted)
         made = releases.list_releases(desk, actor)
         if not made:
+            ready = "1 accepted variant is" if accepted == 1 else f"{accepted:,} accepted variants are"
             empty(
                 "No release yet",
-                f"{accepted:,} accepted variants are ready: name a release above."
+                f"{ready} ready: name the release above to create it."
                 if accepted
-                else "A release holds accepted variants, and none is accepted yet: review some first.",
+                else "A release consists of accepted variants, and none has been accepted yet. Review some first.",
             )
             return
         table(
-            ["number", "name", "items", "made by", "made at", "folder", "manifest"],
+            ["number", "name", "items", "created by", "created", "folder", "manifest"],
             [
                 [
                     one.number,
@@ -45,15 +49,15 @@ def render(desk: Desk, actor: Actor) -> None:
 def _create(desk: Desk, actor: Actor, accepted: int) -> None:
     with st.form("release_create", border=True):
         left, right = st.columns([4, 1], vertical_alignment="bottom")
-        name = left.text_input("Name of the new release", placeholder="hellaswag-robust-1", max_chars=80)
+        name = left.text_input("New release", placeholder="hellaswag-robust-1", max_chars=80)
         wants = right.form_submit_button("Create release", type="primary", width="stretch", disabled=accepted == 0)
-        st.caption("Everything that is accepted now goes in, with its evidence.")
+        st.caption("Includes every variant accepted so far, with its evidence.")
         if wants:
             with told():
                 made = releases.create_release(desk, still(actor), name=name.strip())
                 notice(
-                    f"Release {made.release.name} (number {made.release.number}): {made.variants:,} variants of "
-                    f"{made.questions:,} questions in {made.release.folder}",
+                    f"Created release {made.release.name} (number {made.release.number}): {made.variants:,} variants "
+                    f"of {made.questions:,} questions in {made.release.folder}",
                     kind="done",
                 )
 
@@ -67,9 +71,9 @@ def _one(desk: Desk, actor: Actor, names: list[str]) -> None:
     if wants_proof:
         proof = releases.verify_release(desk, still(actor), name=name)
         if proof.is_intact:
-            notice(f"{name} is intact: every file is what the manifest says.", kind="done")
+            notice(f"{name} is intact: every file matches the manifest.", kind="done")
         else:
-            notice(f"{name} was changed: {'; '.join(proof.problems)}", kind="error")
+            notice(f"{name} has been changed: {'; '.join(proof.problems)}", kind="error")
     detail = releases.show_release(desk, actor, name=name)
     figures([("variants", f"{detail.variants:,}"), ("questions", f"{detail.questions:,}")])
     type_names: dict[str, str] = {kind.key: kind.name for kind in VARIANT_TYPES.values()}

@@ -158,21 +158,21 @@ def _nothing_waits(desk: Desk, actor: Actor) -> None:
     if status.total == 0:
         empty(
             "Nothing to review yet",
-            "Import questions and generate variants; those that pass their contract are verified and come here."
+            "Import questions and generate variants. Those that pass their contract are verified and appear here."
             if actor.role == "lead"
-            else "A lead has to generate variants first; they come here once they are verified.",
+            else "A lead has to generate variants first. They appear here once they are verified.",
         )
     else:
         empty(
-            "Nothing waits for you",
+            "Nothing left to review",
             f"You have answered {status.mine:,}, {status.mine_today:,} of them today. "
-            "What others have open may still come back to the queue.",
+            "Items that others have open may still return to the queue.",
         )
     kind, text = st.session_state.pop(_NOTICE, ("info", ""))
     if text:
         notice(text, kind=kind)
     with st.container(horizontal=True, key="review_empty"):
-        st.button("Look again", shortcut="N", key="review_look")
+        st.button("Check again", shortcut="N", key="review_look")
         if status.mine:
             st.button(
                 "Back to my last item",
@@ -208,10 +208,10 @@ def _standing_notice(item: review.ReviewItem) -> str:
     if annotation is None:
         return ""
     if annotation.is_skipped:
-        return f"You skipped this item at {clock(annotation.updated_at)}. An answer becomes a new revision."
+        return f"You skipped this item at {clock(annotation.updated_at)}. Answering it saves a new revision."
     if item.was_blind and annotation.is_blind:
-        return "Saved as a blind answer. Now the verdicts are shown: go on, or change an answer if they convince you."
-    return f"You answered this item at {clock(annotation.updated_at)}. A change becomes a new revision."
+        return "Your blind answer is saved; these are the verdicts. Go on, or change an answer if they convince you."
+    return f"You answered this item at {clock(annotation.updated_at)}. Changing it saves a new revision."
 
 
 def _shown_verdicts(by_target: Mapping[str, Verdict], item: review.ReviewItem) -> list[ShownVerdict]:
@@ -228,13 +228,21 @@ def _shown_verdicts(by_target: Mapping[str, Verdict], item: review.ReviewItem) -
 def _shown(verdict: Verdict | None, key: DimensionKey, item: review.ReviewItem) -> ShownVerdict:
     field = PanelForm.field_of(key)
     if item.is_blind:
-        return ShownVerdict(field, "none", "◌ hidden until you answer", "", "A blind item: your answer comes first.")
+        return ShownVerdict(
+            field,
+            "none",
+            "◌ hidden until you answer",
+            "",
+            "This item is blind: answer first, then the verdicts appear.",
+        )
     if verdict is None:
         return ShownVerdict(field, "none", "◌ not verified", "", "No verifier has judged this variant yet.")
     title = f"{verdict.verifier_version}, {verdict.method}"
     version = _short(verdict.verifier_version)
     if verdict.probability is None:
-        return ShownVerdict(field, "unsure", "? unparsed", version, title)
+        return ShownVerdict(
+            field, "unsure", "? unreadable", version, f"The verifier's reply could not be read. {title}"
+        )
     if abs(verdict.probability - 0.5) < _UNSURE_BAND:
         return ShownVerdict(field, "unsure", f"? unsure {verdict.probability:.2f}", version, title)
     is_yes = verdict.probability >= 0.5 if verdict.label is None else verdict.label

@@ -34,11 +34,11 @@ def status_line(desk: Desk, actor: Actor, variant_id: VariantId | None, reason: 
     parts = [
         f"<b>{queue.done:,} of {queue.total:,}</b>",
         f'<span class="sd-bar" role="progressbar" aria-valuenow="{share:.0%}"><i style="width:{share:.1%}"></i></span>',
-        f'<span class="sd-faint">{queue.waiting:,} wait for you · {queue.mine_today:,} today</span>',
+        f'<span class="sd-faint">{queue.waiting:,} waiting for you · {queue.mine_today:,} answered today</span>',
         _saved(sync),
     ]
     if not is_mine:
-        parts.append('<span class="sd-bad">✕ another person has this item open by now</span>')
+        parts.append('<span class="sd-bad">✕ someone else has opened this item in the meantime</span>')
     if reason:
         parts.append(f'<span class="sd-push sd-chip"><span class="sd-faint">why now:</span> {literal(reason)}</span>')
     st.html(f'<div class="sd-line">{"".join(parts)}</div>')
@@ -52,8 +52,8 @@ def _saved(sync: review.SyncState) -> str:
     if sync.synced_at is not None:
         return f'{saved}<span class="sd-good">✓ synced {escape(clock(sync.synced_at))}</span>'
     if sync.is_synced_elsewhere:
-        return f'{saved}<span class="sd-wait">◌ not yet synced</span>'
-    return f'{saved}<span class="sd-faint">no Label Studio to sync with</span>'
+        return f'{saved}<span class="sd-wait">◌ not synced yet</span>'
+    return f'{saved}<span class="sd-faint">no Label Studio connected</span>'
 
 
 def _renewed(desk: Desk, actor: Actor, variant_id: VariantId) -> bool:

@@ -16,7 +16,7 @@ from ui.desk.usecases.runs import RunMetric
 from ui.widgets.charts import lines
 
 _STEP: Final = "step"
-_STAGES: Final[Mapping[str, str]] = {"imitation": "copying accepted variants", "era": "ERA", "ira": "IRA"}
+_STAGES: Final[Mapping[str, str]] = {"imitation": "SFT", "era": "ERA", "ira": "IRA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,53 +39,53 @@ _TYPE_LINES: Final = {f"reward/{kind.key}": kind.name for kind in VARIANT_TYPES.
 _DIMENSION_LINES: Final = {f"reward/{dimension.key}": dimension.name for dimension in DIMENSIONS}
 
 CHARTS: Final[tuple[Chart, ...]] = (
-    Chart("loss", "Loss", "loss (nats a token)", {"loss": "training", "validation_loss": "validation"}),
+    Chart("loss", "Loss", "loss (nats per token)", {"loss": "training", "validation_loss": "validation"}),
     Chart(
         "reward_dimension",
         "Reward by dimension",
         "mean reward",
-        {"reward": "all three", **_DIMENSION_LINES},
-        "What the reward verifier gives a candidate, on average.",
+        {"reward": "total", **_DIMENSION_LINES},
+        "The mean reward per candidate, and the reward verifier's mean probability on each dimension.",
     ),
     Chart("reward_type", "Reward by type", "mean reward", _TYPE_LINES),
     Chart(
         "shares",
-        "Candidates that hold",
+        "Candidates",
         "share of candidates",
         {
             "accepted_share": "judged valid",
-            "contract_share": "contract holds",
+            "contract_share": "passes its contract",
             "parse_share": "readable",
-            "scored_share": "got a verdict",
-            "duplicate_share": "said already",
+            "judged_share": "judged",
+            "duplicate_share": "duplicate",
         },
         is_share=True,
     ),
     Chart(
         "probe",
         "Probe set",
-        "accepted less rejected, nats",
+        "log-likelihood gap (nats per token)",
         {"probe": "probe"},
-        "How much likelier, a token, what people accepted is than what they rejected: where this falls while the "
-        "reward rises, the run stops.",
+        "How much more likely the model finds variants that people accepted than variants that they rejected. If this "
+        "falls while the reward rises, the run stops.",
     ),
-    Chart("kl", "Distance from the start", "KL (nats a token)", {"kl": "KL"}),
-    Chart("entropy", "Entropy", "entropy (nats a token)", {"entropy": "entropy"}),
+    Chart("kl", "Distance from the starting model", "KL (nats per token)", {"kl": "KL"}),
+    Chart("entropy", "Entropy", "entropy (nats per token)", {"entropy": "entropy"}),
     Chart(
         "zero_variance",
         "Groups without a signal",
         "share of groups",
         {"zero_variance_share": "groups"},
-        "All candidates of such a group got the same reward: nothing is learnt from it.",
+        "All candidates in such a group got the same reward, so nothing is learned from it.",
         is_share=True,
     ),
-    Chart("length", "Length of a reply", "tokens", {"completion_tokens": "tokens"}),
+    Chart("length", "Reply length", "tokens", {"completion_tokens": "tokens"}),
     Chart(
         "distinct",
         "Variety",
         "distinct-2",
         {"distinct_2": "distinct-2"},
-        "Distinct word pairs among all word pairs; it falls when replies become alike.",
+        "The share of distinct word pairs; it falls when replies become alike.",
     ),
     Chart("learning_rate", "Learning rate", "learning rate", {"learning_rate": "learning rate"}, is_minor=True),
     Chart("grad_norm", "Gradient norm", "norm", {"grad_norm": "norm"}, is_minor=True),
@@ -124,7 +124,7 @@ def charts_for(names: Sequence[str]) -> list[Chart]:
 
 
 def _of_practice(chart: Chart) -> Chart:
-    return replace(chart, title=f"{chart.title}: practising by reward")
+    return replace(chart, title=f"{chart.title}: GRPO")
 
 
 def _of_stage(chart: Chart, stage: str) -> Chart:

@@ -99,13 +99,13 @@ def _actions(desk: Desk, actor: Actor, run: Run) -> None:
     with st.container(horizontal=True, key="run_actions"):
         is_stopping = st.session_state.get(_STOPPING) == run.run_id
         is_cancellable = run.state in OPEN_STATES or run.state == "away"
-        if is_cancellable and st.button("Cancel this run", key="run_cancel", disabled=is_stopping):
+        if is_cancellable and st.button("Cancel run", key="run_cancel", disabled=is_stopping):
             runs.cancel_run(desk, actor, run_id=run.run_id)
             st.session_state[_STOPPING] = run.run_id
             st.rerun()
         if run.state in OPEN_STATES and is_stopping:
-            notice("Asked to stop; it keeps what is complete.")
-        resume = "Run it here instead" if run.state == "away" else "Resume this run"
+            notice("Stopping. Completed work is kept.")
+        resume = "Run it here instead" if run.state == "away" else "Resume run"
         if run.state in ("lost", "failed", "cancelled", "away") and st.button(resume, key="run_resume"):
             runs.resume_run(desk, actor, run_id=run.run_id)
             st.session_state.pop(_STOPPING, None)
@@ -136,4 +136,4 @@ def _log(desk: Desk, actor: Actor, run: Run) -> None:
             cut = "… " if log.is_cut else ""
             st.html(f'<pre class="sd-log">{cut}{literal(log.text)}</pre>')
         elif not events:
-            st.html('<p class="sd-faint">Nothing written yet.</p>')
+            st.html('<p class="sd-faint">Nothing logged yet.</p>')

@@ -17,16 +17,16 @@ _LIST_ROWS: Final = 100
 
 
 def render(desk: Desk, actor: Actor) -> None:
-    head("Runs", "Each run keeps its inputs, settings, log and outputs in one folder, and can be resumed.")
+    head("Runs", "Each run keeps its inputs, settings, log and outputs in its own folder and can be resumed.")
     with told():
         left, right = st.columns(2)
-        state = right.selectbox("State", [None, *RUN_STATES], format_func=lambda it: it or "every state")
+        state = right.selectbox("State", [None, *RUN_STATES], format_func=lambda it: it or "all states")
         found = runs.list_runs(desk, actor, state=state, limit=_LIST_ROWS)
         kinds = sorted({run.kind for run in found})
-        chosen_kind = left.selectbox("Kind", [None, *kinds], format_func=lambda it: it or "every kind")
+        chosen_kind = left.selectbox("Kind", [None, *kinds], format_func=lambda it: it or "all kinds")
         shown = _of_kind(found, chosen_kind)
         if not shown:
-            empty("No runs", "Importing, generating and verifying each make one; they show here while they work.")
+            empty("No runs", "Importing, generating, verifying and training each start a run; runs appear here.")
             return
         asked = st.query_params.get("run")
         run_id = asked if asked is not None else shown[0].run_id

@@ -17,10 +17,10 @@ from ui.widgets.presence import still
 
 ROLES: Final[Mapping[ModelRole, str]] = {"verifier": "Verifier", "generator": "Generator"}
 _WHAT: Final[Mapping[ModelRole, str]] = {
-    "verifier": "The verifier judges variants before people do. It learns from people's labels; a gate then compares "
-    "the new one with the one in use, on labels that were given blind and that no verifier learns from.",
-    "generator": "The generator writes variants. It learns to copy accepted ones, then by trial against a verifier; "
-    "a comparison on the same questions then tells how much more of what it writes is accepted.",
+    "verifier": "The verifier judges variants before people do. It learns from people's labels. A gate then compares "
+    "the new verifier with the current one, on blind labels that no verifier is trained on.",
+    "generator": "The generator writes variants. It is fine-tuned on accepted variants, then reinforced with a "
+    "verifier as the reward. A comparison on the same questions shows whether more of its variants are accepted.",
 }
 _BUSY_STATES: Final[tuple[RunState, ...]] = ("running", "queued", "away")
 _ROLE: Final = "training_role"
@@ -28,7 +28,10 @@ _REFRESH_S: Final = 2.0
 
 
 def render(desk: Desk, actor: Actor) -> None:
-    head("Training", "Labels make the verifier better, the verifier makes the generator better; a lead decides.")
+    head(
+        "Training",
+        "Labels improve the verifier, and the verifier improves the generator. A lead decides which model is used.",
+    )
     with told():
         proposals(schedules.due(desk, actor), on_open=_open_role)
         role = _role()
@@ -36,7 +39,7 @@ def render(desk: Desk, actor: Actor) -> None:
         busy = busy_run(desk, actor, role)
         if busy is not None:
             st.fragment(_busy, run_every=_REFRESH_S)(desk, actor, role)
-        st.subheader("What a run would use now", anchor=False)
+        st.subheader("Training data", anchor=False)
         found = training_data.preview_training(desk, actor, role=role)
         blockers = () if busy is not None else found.blockers
         preview(found, blockers=blockers)
@@ -49,7 +52,7 @@ def render(desk: Desk, actor: Actor) -> None:
             )
         else:
             generator_form(desk, lambda: still(actor), why_not=why_not)
-        st.subheader("When", anchor=False)
+        st.subheader("Schedule", anchor=False)
         schedule_form(desk, actor, role)
 
 
@@ -87,7 +90,7 @@ def _busy(desk: Desk, actor: Actor, role: ModelRole) -> None:
             st.rerun()
             return
         share = f", {run.done:,} of {run.total:,}" if run.total else ""
-        where = {"away": "is on another machine", "queued": "waits for room"}.get(run.state, "is being trained")
+        where = {"away": "is training on another machine", "queued": "is queued"}.get(run.state, "is training")
         with st.container(horizontal=True, vertical_alignment="center", key="training_busy"):
             notice(f"A {role} {where}: run {run.run_id}{share}. {run.message}")
             if st.button("Open the run", key="training_open_run"):
@@ -96,5 +99,5 @@ def _busy(desk: Desk, actor: Actor, role: ModelRole) -> None:
 
 def _why_not(blockers: Sequence[str], busy: Run | None) -> str:
     if busy is not None:
-        return f"Run {busy.run_id} is {busy.state}: one at a time. Wait for it, or cancel it on its page."
+        return f"Run {busy.run_id} is {busy.state}, and only one can train at a time. Wait for it or cancel it."
     return " ".join(map(sentence, blockers))

@@ -1,4 +1,4 @@
-"""The two start forms: what a lead chooses for a run of the verifier or of the generator, in plain words.
+"""The two start forms: what a lead chooses for a run of the verifier or of the generator, in the field's terms.
 
 A form that was drawn once starts one run: a second click on it leads to the run that the first has started.
 """
@@ -28,23 +28,23 @@ from ui.widgets.go import go_to
 from ui.widgets.page import notice, told
 
 _KINDS: Final[Mapping[VerifierKind, str]] = {
-    "feature": "Feature verifier: learns in seconds to minutes on this machine, and needs few labels",
-    "language": "Language model: fine-tunes a causal model, for a GPU or a long run; worth it with thousands of labels",
+    "feature": "Feature verifier: trains in seconds to minutes on this machine and needs few labels",
+    "language": "Language model: fine-tunes a causal model; for a GPU or a long run, and thousands of labels",
 }
 _METHODS: Final[Mapping[LanguageTraining, str]] = {
-    "era": "ERA: one question a dimension, three answers",
-    "ira": "IRA: one question for all three together",
+    "era": "ERA: judges each dimension on its own",
+    "ira": "IRA: judges validity in one pass",
 }
 _VLLM: Final[Mapping[VllmMode, str]] = {
-    "off": "off: the trainer itself writes (the only way on a CPU)",
+    "off": "off: the trainer generates the candidates (the only choice on a CPU)",
     "colocate": "colocate: vLLM on the trainer's GPU",
-    "server": "server: a vLLM server at an address",
+    "server": "server: a vLLM server that is already running",
 }
 _NO_VALIDATION: Final = (
-    "No labels in validation, so a language model would not know when to stop: label variants of more questions."
+    "Without validation labels, a language model would not know when to stop: label variants of more questions."
 )
 _ELSEWHERE: Final = (
-    "The run folder is made here and exported; it runs on a worker machine with a GPU and is collected from there "
+    "The run is prepared here. Export it to a worker machine with a GPU and collect the result from there "
     "(sagedesk run export, sagedesk run collect)."
 )
 _DRAWN: Final = "training_form"
@@ -67,27 +67,31 @@ def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, valida
                 placeholder=desk.settings.model or "the embedded model",
                 help="A hub id or a folder on the desk's machine.",
             )
-            method = right.radio("How it is asked", LANGUAGE_TRAININGS, format_func=_METHODS.__getitem__)
+            method = right.radio("Method", LANGUAGE_TRAININGS, format_func=_METHODS.__getitem__)
             rank = _lora_rank(left)
-            compares = left.checkbox("Train the other way too, and compare", help="On the same rows; twice the time.")
+            compares = left.checkbox(
+                "Train with both methods and compare", help="On the same rows; takes twice as long."
+            )
             overrides = _overrides(right, "SFT")
         left, middle, right = st.columns(3, gap="large")
         precision = left.slider(
-            "Of what it accepts, so much must be right (%)",
+            "Required precision of accepted variants (%)",
             70,
             99,
             95,
-            help="Sets the thresholds: the lower 95 % bound of the precision on calibration labels must reach this.",
+            help="Sets the thresholds: on calibration labels, the lower 95 % bound of the precision must reach this.",
         )
         most = middle.number_input(
-            "At most so many labels",
+            "Maximum labels",
             min_value=1,
             value=None,
             placeholder=f"all {labels:,}",
-            help="The newest are taken; at least 30 % of the first labels stay in.",
+            help="The newest are used; at least 30 % of the first labels are always included.",
         )
-        seed = right.number_input("Seed", 0, 2**32 - 1, 0, help="Same labels, settings and seed: same verifier.")
-        elsewhere = st.checkbox("On a worker machine", help=_ELSEWHERE, key=f"verifier_{kind}_elsewhere")
+        seed = right.number_input(
+            "Seed", 0, 2**32 - 1, 0, help="The same labels, settings and seed give the same verifier."
+        )
+        elsewhere = st.checkbox("Run on a worker machine", help=_ELSEWHERE, key=f"verifier_{kind}_elsewhere")
         _send(
             "Train the verifier",
             why_not,
@@ -120,32 +124,36 @@ def generator_form(desk: Desk, actor: Callable[[], Actor], *, why_not: str) -> N
         )
         left, middle, right = st.columns(3, gap="large")
         with left:
-            st.html("<b>Where it begins</b>")
+            st.html("<b>Starting point</b>")
             base_model = st.text_input(
                 "Base model",
-                placeholder="the generator in use",
+                placeholder="the current generator",
                 help="A hub id or a folder on the desk's machine.",
             )
             seed = st.number_input("Seed", 0, 2**31 - 1, 0)
         with middle:
-            st.html("<b>1. Copy accepted variants (SFT)</b>")
-            epochs = st.number_input("Times through them", 0.1, 20.0, 1.0, 0.5)
+            st.html("<b>1. Fine-tuning on accepted variants (SFT)</b>")
+            epochs = st.number_input("Epochs", 0.1, 20.0, 1.0, 0.5)
             rank = _lora_rank(st.container())
-            skip_sft = st.checkbox("Leave this out", help="For a base model that was tuned already.")
+            skip_sft = st.checkbox("Skip this stage", help="For a base model that has already been fine-tuned.")
         with right:
-            st.html("<b>2. Try and be judged (GRPO)</b>")
-            steps = st.number_input("Steps", 0, 100_000, 100, help="0 leaves it out.")
-            group = st.number_input("Candidates a prompt", 2, 64, 8, help="They are compared with each other.")
+            st.html("<b>2. Reinforcement (GRPO)</b>")
+            steps = st.number_input("Steps", 0, 100_000, 100, help="0 skips this stage.")
+            group = st.number_input("Candidates per prompt", 2, 64, 8, help="Each is rewarded relative to the others.")
             questions = st.number_input(
-                "Questions of the comparison", 1, 10_000, 20, help="Held out; written before and after, then judged."
+                "Comparison questions",
+                1,
+                10_000,
+                20,
+                help="Held-out questions. Variants written before and after training are judged and compared.",
             )
-        with st.expander("On a GPU: vLLM, and TRL's own settings"):
+        with st.expander("Advanced: vLLM and TRL settings"):
             first, second = st.columns(2, gap="large")
             vllm: VllmMode = first.radio("vLLM", VLLM_MODES, format_func=_VLLM.__getitem__)
-            url = first.text_input("Address of the vLLM server", placeholder="http://127.0.0.1:8000")
+            url = first.text_input("vLLM server address", placeholder="http://127.0.0.1:8000")
             sft_overrides = _overrides(second, "SFT")
             grpo_overrides = _overrides(second, "GRPO")
-        elsewhere = st.checkbox("On a worker machine", help=_ELSEWHERE, key="generator_elsewhere")
+        elsewhere = st.checkbox("Run on a worker machine", help=_ELSEWHERE, key="generator_elsewhere")
         _send(
             "Train the generator",
             why_not,
@@ -180,7 +188,7 @@ def trl_settings(text: str) -> Mapping[str, object] | None:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, is_given, value = (part.strip() for part in line.partition("="))
         if not name or not is_given or not value:
-            raise InputError(f"TRL setting {line!r}: write one `name = value` a line, such as `learning_rate = 1e-5`")
+            raise InputError(f"TRL setting {line!r}: write one `name = value` per line, such as `learning_rate = 1e-5`")
         try:
             found[name] = json.loads(value)
         except ValueError:
@@ -190,16 +198,18 @@ def trl_settings(text: str) -> Mapping[str, object] | None:
 
 def _lora_rank(place: DeltaGenerator) -> int | None:
     """None for all weights."""
-    rank = place.number_input("LoRA rank", 0, 512, 16, help="Small extra matrices are trained; 0 trains every weight.")
+    rank = place.number_input(
+        "LoRA rank", 0, 512, 16, help="Size of the adapter that is trained; 0 trains all weights."
+    )
     return int(rank) or None
 
 
 def _overrides(place: DeltaGenerator, trainer: str) -> str:
     return place.text_area(
-        f"TRL's own {trainer} settings",
+        f"TRL {trainer} settings",
         placeholder="learning_rate = 1e-5",
         height=100,
-        help=f"One `name = value` a line, with the names of TRL's {trainer}Config. They win over the desk's.",
+        help=f"One `name = value` per line, as in TRL's {trainer}Config. They override the desk's settings.",
     )
 
 

@@ -12,24 +12,24 @@ from ui.desk.usecases.training_data import TrainingPreview
 from ui.widgets.page import empty, figures, notices, table
 
 _PARTS: Final[Mapping[Part, str]] = {
-    "train": "learnt from",
-    "validation": "tells when to stop",
-    "calibration": "sets the probabilities right",
-    "gate": "judges the result; never learnt from",
+    "train": "training",
+    "validation": "decides when to stop",
+    "calibration": "calibrates probabilities",
+    "gate": "evaluates the result; never trained on",
 }
 _SOURCES: Final[Mapping[LabelSource, str]] = {
-    "sample": "the sample that comes with the desk",
+    "sample": "sample project",
     "annotations": "people's answers",
-    "adjudication": "a lead's word where people disagreed",
+    "adjudication": "a lead's decision where people disagreed",
 }
 
 
 def preview(found: TrainingPreview, *, blockers: Sequence[str]) -> None:
-    """Read only; what hinders a start stands first."""
+    """Read only; what prevents a start comes first."""
     notices(list(map(sentence, blockers)), kind="error")
     notices(list(map(sentence, found.warnings)), kind="warn")
     if found.labels == 0:
-        empty("No labels yet", "Review some variants: what people answer there is what a run learns from.")
+        empty("No labels yet", "Review some variants: models are trained on people's answers.")
         _left_out(found)
         return
     figures(_headlines(found))
@@ -50,17 +50,17 @@ def sentence(text: str) -> str:
 
 def _headlines(found: TrainingPreview) -> list[tuple[str, str]]:
     counts = [
-        ("labels to learn from", found.labels),
+        ("usable labels", found.labels),
         ("questions", found.questions),
-        ("given blind", found.blind),
-        ("not given blind", found.assisted),
+        ("blind", found.blind),
+        ("not blind", found.assisted),
     ]
     if found.role == "verifier":
         counts.append(("blind labels for the gate", found.gate_labels))
     else:
         counts += [
-            ("questions to practise on", found.prompt_questions),
-            ("held out to compare", found.held_out_questions),
+            ("questions for GRPO", found.prompt_questions),
+            ("held-out questions", found.held_out_questions),
         ]
     return [(name, f"{count:,}") for name, count in counts]
 
@@ -83,21 +83,21 @@ def _dimensions(found: TrainingPreview) -> None:
 
 def _parts(found: TrainingPreview) -> None:
     table(
-        ["part", "what for", "labels", "questions", "blind"],
+        ["part", "purpose", "labels", "questions", "blind"],
         [[row.part, _PARTS[row.part], row.labels, row.questions, row.blind] for row in found.parts],
-        caption="A question stays in its part for good, with everything that was made of it or is nearly the same.",
+        caption="A question stays in its part permanently, together with its variants and near-duplicates.",
     )
 
 
 def _sources(found: TrainingPreview) -> None:
     rows: list[list[object]] = [[_SOURCES[row.source], row.labels] for row in found.sources]
     rows.append(["rejected variants of the newest generator", found.current_generator_negatives])
-    rows.append([f"kept of the first {found.first_labels:,} labels", found.first_labels_kept])
-    table(["learnt from", "labels"], rows)
+    rows.append([f"included of the first {found.first_labels:,} labels", found.first_labels_kept])
+    table(["source", "labels"], rows)
 
 
 def _left_out(found: TrainingPreview) -> None:
     if not found.left_out:
         return
-    st.html('<p class="sd-faint">Left out, and why</p>')
-    table(["why", "labels"], [[row.reason, row.labels] for row in found.left_out])
+    st.html('<p class="sd-faint">Excluded labels</p>')
+    table(["reason", "labels"], [[row.reason, row.labels] for row in found.left_out])

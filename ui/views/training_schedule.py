@@ -20,8 +20,8 @@ def proposals(due: Sequence[Due], *, on_open: Callable[[ModelRole], None]) -> No
     """What the desk proposes to train, each with the way to its form; nothing where nothing is due."""
     for one in due:
         with st.container(horizontal=True, vertical_alignment="center", key=f"proposal_{one.role}"):
-            notice(f"It is time to train the {one.role}: {one.reason}", kind="warn")
-            if st.button(f"Look at the {one.role}", key=f"proposal_open_{one.role}"):
+            notice(f"Training the {one.role} is due: {one.reason}", kind="warn")
+            if st.button(f"Open {one.role} training", key=f"proposal_open_{one.role}"):
                 on_open(one.role)
 
 
@@ -35,15 +35,17 @@ def schedule_form(desk: Desk, actor: Actor, role: ModelRole) -> None:
         first, second, third = st.columns([1.2, 1.6, 1.2], gap="large")
         with first:
             is_counted = st.checkbox("After new decisions", value=decisions is not None, key=f"schedule_{role}_counts")
-            count = st.number_input("So many", 1, 1_000_000, decisions or _DECISIONS, key=f"schedule_{role}_decisions")
+            count = st.number_input(
+                "Number of decisions", 1, 1_000_000, decisions or _DECISIONS, key=f"schedule_{role}_decisions"
+            )
         with second:
             is_weekly = st.checkbox("Every week", value=weekday is not None, key=f"schedule_{role}_weekly")
             left, right = st.columns(2)
             day = left.selectbox(
-                "On", range(7), weekday or 0, format_func=WEEKDAYS.__getitem__, key=f"schedule_{role}_day"
+                "Day", range(7), weekday or 0, format_func=WEEKDAYS.__getitem__, key=f"schedule_{role}_day"
             )
             at = right.selectbox(
-                "At (UTC)",
+                "Time (UTC)",
                 range(24),
                 2 if hour is None else hour,
                 format_func=lambda it: f"{it:02d}:00",
@@ -51,14 +53,14 @@ def schedule_form(desk: Desk, actor: Actor, role: ModelRole) -> None:
             )
         with third:
             may_start = st.checkbox(
-                "The desk may start it by itself",
+                "Start automatically",
                 value=standing is not None and standing.may_start,
-                help="Otherwise it proposes the run here and on the Overview. Promotion is always a person's.",
+                help="Otherwise the desk proposes the run, here and on the Overview page. People decide on promotion.",
                 key=f"schedule_{role}_starts",
             )
-            wants = st.form_submit_button("Save when", width="stretch")
+            wants = st.form_submit_button("Save schedule", width="stretch")
         if standing is not None:
-            st.caption(f"Set by {standing.updated_by} at {day_and_time(standing.updated_at)}.")
+            st.caption(f"Last changed by {standing.updated_by}, {day_and_time(standing.updated_at)}.")
         if wants:
             with told():
                 schedules.set_schedule(
@@ -75,5 +77,5 @@ def schedule_form(desk: Desk, actor: Actor, role: ModelRole) -> None:
 
 def _said(role: ModelRole, *, is_set: bool, may_start: bool) -> str:
     if not is_set:
-        return f"Saved: a {role} is trained only when a person starts it."
-    return f"Saved: the desk {'starts' if may_start else 'proposes'} it from now on."
+        return f"Saved: the {role} is trained only when someone starts a run."
+    return f"Saved: the desk now {'starts' if may_start else 'proposes'} training of the {role} when it is due."

@@ -49,7 +49,7 @@ _STATUS: Final[tuple[tuple[type[SagedeskError], int], ...]] = (
     (SetupError, 503),
 )
 
-_BUG: Final = "the desk stumbled over a bug ({}); its log holds the traceback"
+_BUG: Final = "the desk hit a bug ({}); its log has the traceback"
 
 Handler = Callable[[Request], Awaitable[object]]
 
@@ -93,7 +93,7 @@ def api_routes(get_desk: Callable[[], Desk], token: str) -> list[Route]:
             except SagedeskError as exc:
                 return _error(exc)
             except Exception as exc:  # the border of the process: the caller gets one line, the log the rest
-                logger.exception("%s %s stumbled over a bug", request.method, request.url.path)
+                logger.exception("%s %s hit a bug", request.method, request.url.path)
                 return JSONResponse({"error": _BUG.format(type(exc).__name__), "kind": "SagedeskError"}, 500)
 
         return answer
@@ -127,7 +127,7 @@ async def _json_object(request: Request) -> Mapping[str, object]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise InputError(f"the request's body is over {MAX_BODY_BYTES} bytes; send less at once")
+            raise InputError(f"the request's body is over {MAX_BODY_BYTES} bytes; send less in one request")
     try:
         parsed = json.loads(body or b"{}")
     except (ValueError, RecursionError) as exc:

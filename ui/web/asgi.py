@@ -105,7 +105,11 @@ def bound_socket(settings: Settings) -> socket.socket:
         is_busy = exc.errno == errno.EADDRINUSE
         raise SetupError(
             f"the desk cannot listen on {settings.host}:{settings.port}: {exc.strerror}; "
-            + ("stop what uses it or set SAGEDESK_PORT to another" if is_busy else "see SAGEDESK_HOST, SAGEDESK_PORT")
+            + (
+                "stop the program that uses it, or set SAGEDESK_PORT to another port"
+                if is_busy
+                else "see SAGEDESK_HOST, SAGEDESK_PORT"
+            )
         ) from exc
     return listening
 

@@ -50,7 +50,7 @@ def sign_in_page(*, error: str = "", name: str = "", next_path: str = "/") -> st
 
 
 def account_page(actor: Actor, *, has_password: bool = False, error: str = "", notice: str = "") -> str:
-    state = "You have a password; set another here." if has_password else "Set a password, to sign in without a link."
+    state = "You can change your password here." if has_password else "Set a password to sign in without a link."
     return _document(
         "Your account",
         f"""
@@ -61,11 +61,11 @@ def account_page(actor: Actor, *, has_password: bool = False, error: str = "", n
           <label for="password">New password</label>
           <input id="password" name="password" type="password" autocomplete="new-password" required
             minlength="{MIN_PASSWORD_CHARACTERS}" maxlength="{MAX_PASSWORD_CHARACTERS}" aria-describedby="length">
-          <small id="length">{MIN_PASSWORD_CHARACTERS} characters or more</small>
-          <label for="again">The same again</label>
+          <small id="length">At least {MIN_PASSWORD_CHARACTERS} characters</small>
+          <label for="again">Repeat the password</label>
           <input id="again" name="again" type="password" autocomplete="new-password" required
             maxlength="{MAX_PASSWORD_CHARACTERS}">
-          <button type="submit">Set the password</button>
+          <button type="submit">Set password</button>
         </form>
         <p class="after"><a href="/">Back to the desk</a> &middot; <a href="/logout">Sign out</a></p>
         """,

@@ -94,7 +94,7 @@ class Door:
             except SagedeskError as exc:
                 error, status = str(exc), 400
         has_password = accounts.has_password(self._desk(), actor)
-        notice = "" if error else "The password is set."
+        notice = "" if error else "Your password is set."
         return _page(account_page(actor, has_password=has_password, error=error, notice=notice), status)
 
     def _try_password(self, request: Request, name: str, password: str, next_path: str) -> Response:
@@ -102,7 +102,7 @@ class Door:
         keys = [f"name:{name}", f"address:{address}"]
         wait_s = self._throttle.wait_s(keys)
         if wait_s > 0:
-            error = f"too many failed tries; wait {wait_s:.0f} s, or ask a lead for a sign-in link"
+            error = f"too many failed attempts; wait {wait_s:.0f} s, or ask a lead for a sign-in link"
             response = _page(sign_in_page(error=error, name=name, next_path=next_path), 429)
             response.headers["retry-after"] = str(int(wait_s) + 1)
             return response

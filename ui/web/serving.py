@@ -29,14 +29,14 @@ def end() -> None:
 def current_desk() -> Desk:
     """Raises SetupError before the desk is up and after it went down."""
     if _serving.desk is None:
-        raise SetupError("the desk is not up; wait a moment and reload")
+        raise SetupError("the desk is not ready; wait a moment and reload")
     return _serving.desk
 
 
 def current_cookies() -> Cookies:
     """Raises SetupError like `current_desk`."""
     if _serving.cookies is None:
-        raise SetupError("the desk is not up; wait a moment and reload")
+        raise SetupError("the desk is not ready; wait a moment and reload")
     return _serving.cookies
 
 

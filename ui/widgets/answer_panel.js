@@ -164,7 +164,7 @@ class Panel {
     if (this.busy) return;
     if (what === "submit" && this.data.revealed && !this.isChanged()) what = "next";
     if (what === "submit" && !this.isComplete() && !this.form.is_flagged) {
-      this.hint = "Answer all three questions first, or flag the item (F) to send it as it is.";
+      this.hint = "Answer all three questions first, or flag the item (F) to submit it incomplete.";
       return this.draw();
     }
     this.hint = "";

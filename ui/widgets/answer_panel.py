@@ -181,4 +181,4 @@ def _parsed(model: type[Sent], sent: object) -> Sent:
     try:
         return model.model_validate(sent)
     except ValidationError as exc:
-        raise InputError(f"the page sent a form that does not fit ({exc.errors()[0]['msg']}); reload it") from exc
+        raise InputError(f"the page sent an invalid form ({exc.errors()[0]['msg']}); reload the page") from exc

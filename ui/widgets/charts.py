@@ -47,7 +47,7 @@ def lines(frame: pd.DataFrame, *, x: str, series: Sequence[str], title: str, key
     )
     with st.container(key=f"chart_{key}"):
         st.altair_chart(chart, key=f"altair_{key}", alt=f"{title} by {x}: {', '.join(series)}")
-        with st.expander("The same numbers as a table"):
+        with st.expander("Show the numbers"):
             shown = frame.iloc[::-1].head(MOST_ROWS)
             table(
                 [x, *series],

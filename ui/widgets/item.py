@@ -25,8 +25,10 @@ def item_html(
     question: Question, variant: Variant, *, type_name: str, type_definition: str, checks: Sequence[ContractCheck]
 ) -> str:
     """Both sides with their differences marked; which of them show is the page's switch."""
-    unlabelled = "" if question.answer_index is not None else '<span class="sd-faint">no key in the source</span>'
-    control = " · control: the original answer stays right" if variant.is_control else ""
+    unlabelled = (
+        "" if question.answer_index is not None else '<span class="sd-faint">the source has no answer key</span>'
+    )
+    control = " · control: the original answer stays correct" if variant.is_control else ""
     return pair_html(
         Side(
             question.context,
@@ -77,18 +79,17 @@ def checks_html(checks: Sequence[ContractCheck]) -> str:
     is_passed = not any(check.is_required for check in failing)
     colour = "sd-good" if not failing else "sd-wait" if is_passed else "sd-bad"
     icon = "✓" if is_passed else "✕"
-    named = f": {', '.join(_words(check) for check in failing)}" if failing else ""
-    fails = " fail" if len(failing) > 1 else " fails" if failing else ""
-    fails += " (advice only)" if failing and is_passed else ""
+    named = f"; failed: {', '.join(_words(check) for check in failing)}" if failing else ""
+    advisory = " (advisory only)" if failing and is_passed else ""
     lines = "".join(
         f"<li>{'✓' if check.holds else '✕'} {_words(check)}"
-        f"{'' if check.is_required else ' <span class=sd-faint>(advice)</span>'}"
+        f"{'' if check.is_required else ' <span class=sd-faint>(advisory)</span>'}"
         f"{' — ' + literal(check.detail) if check.detail else ''}</li>"
         for check in sorted(checks, key=lambda check: check.holds)
     )
     return (
         f'<details class="sd-checks"><summary><span class="{colour}">{icon}</span> '
-        f"contract: {held} of {len(checks)} checks hold{named}{fails}</summary><ul>{lines}</ul></details>"
+        f"contract: {held} of {len(checks)} checks passed{named}{advisory}</summary><ul>{lines}</ul></details>"
     )
 
 

@@ -77,8 +77,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, caption: 
     )
     top = f"<thead><tr>{headings}</tr></thead>" if any(columns) else ""
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
-    more = "" if len(rows) <= MOST_ROWS else f"; the first {MOST_ROWS} of {len(rows):,} are shown"
-    below = f'<p class="sd-faint">{literal(caption + more)}</p>' if caption or more else ""
+    more = "" if len(rows) <= MOST_ROWS else f"Showing the first {MOST_ROWS} of {len(rows):,}."
+    below = f'<p class="sd-faint">{literal(f"{caption} {more}".strip())}</p>' if caption or more else ""
     st.html(f'<div class="sd-scroll"><table class="sd-table">{top}<tbody>{body}</tbody></table></div>{below}')
 
 
@@ -99,7 +99,7 @@ def bars(frame: pd.DataFrame, *, name: str, series: Sequence[str], title: str, k
     )
     with st.container(key=f"chart_{key}"):
         st.altair_chart(chart, key=f"altair_{key}")
-        with st.expander("The same numbers as a table"):
+        with st.expander("Show the numbers"):
             table([name, *series], frame[[name, *series]].to_numpy().tolist())
 
 
@@ -120,7 +120,7 @@ def _zone() -> tzinfo:
 
 
 def _two_digits(value: float) -> str:
-    """Two decimals, or for what they would hide two digits: 0.25, 0.0031, 1e-06."""
+    """Two decimals, or two digits for what they would hide: 0.25, 0.0031, 1e-06."""
     return f"{value:.2f}" if value == 0 or abs(value) >= 0.095 else f"{value:.2g}"
 
 

@@ -30,5 +30,5 @@ def still(actor: Actor) -> Actor:
         return actor
     present: Actor | None = who()
     if present is None or present.name != actor.name:
-        raise SignInError("you are no longer signed in here; reload the page to sign in")
+        raise SignInError("you are signed out; reload the page to sign in")
     return present

@@ -53,7 +53,7 @@ def test_training_shows_what_a_run_would_use_before_it_starts(desk: Desk) -> Non
     drawn = page("training", desk, LEA)
 
     html = shown(drawn)
-    for words in ("labels", "given blind", "blind labels for the gate", "the sample that comes with the desk"):
+    for words in ("usable labels", "not blind", "blind labels for the gate", "sample project"):
         assert words in html
     assert "Type consistency" in html
     assert not start_button(drawn).disabled
@@ -91,7 +91,7 @@ def test_while_one_is_queued_a_page_that_is_opened_anew_offers_no_second(idle_de
     again = page("training", idle_desk, LEA)
 
     assert start_button(again).disabled
-    assert f"Run {run.run_id} is queued: one at a time" in shown(again)
+    assert f"Run {run.run_id} is queued, and only one can train at a time" in shown(again)
 
 
 def test_a_training_that_runs_is_shown_with_its_share_and_the_way_to_it(desk: Desk) -> None:
@@ -99,7 +99,7 @@ def test_a_training_that_runs_is_shown_with_its_share_and_the_way_to_it(desk: De
 
     drawn = page("training", desk, LEA)
 
-    assert "A verifier is being trained: run r_now, 3 of 9. fold 3" in shown(drawn)
+    assert "A verifier is training: run r_now, 3 of 9. fold 3" in shown(drawn)
     assert start_button(drawn).disabled
     assert "Open the run" in [button.label for button in drawn.button]
 
@@ -126,13 +126,13 @@ def test_a_schedule_is_set_and_told(desk: Desk) -> None:
 
     drawn.checkbox(key="schedule_verifier_counts").check()
     drawn.number_input(key="schedule_verifier_decisions").set_value(50)
-    drawn.button(key="FormSubmitter:schedule_verifier-Save when").click().run()
+    drawn.button(key="FormSubmitter:schedule_verifier-Save schedule").click().run()
 
     assert not drawn.exception
     standing = schedules.get_schedule(desk, LEA, role="verifier")
     assert standing is not None
     assert (standing.after_decisions, standing.weekday, standing.may_start) == (50, None, False)
-    assert "Saved: the desk proposes it from now on." in shown(drawn)
+    assert "Saved: the desk now proposes training of the verifier when it is due." in shown(drawn)
 
 
 def test_trl_settings_are_lines_of_names_and_values() -> None:
@@ -142,7 +142,7 @@ def test_trl_settings_are_lines_of_names_and_values() -> None:
         "bf16": True,
     }
     assert trl_settings(" \n") is None
-    with pytest.raises(InputError, match="write one `name = value` a line"):
+    with pytest.raises(InputError, match="write one `name = value` per line"):
         trl_settings("learning_rate")
 
 
@@ -347,6 +347,6 @@ def test_what_is_due_is_proposed_to_leads_on_the_overview_and_on_training(desk: 
 
     for name in ("overview", "training"):
         drawn = page(name, desk, LEA)
-        assert "It is time to train the verifier: 1 new decisions since no run yet; due after 1" in shown(drawn)
-        assert "Look at the verifier" in [button.label for button in drawn.button]
+        assert "Training the verifier is due: 1 new decisions since no run yet; due after 1" in shown(drawn)
+        assert "Open verifier training" in [button.label for button in drawn.button]
     assert "It is time to train" not in shown(page("overview", desk, ANA))

@@ -6,8 +6,9 @@ import pytest
 
 from tests.ui.drawn_pages import LEA, page, shown
 from tests.ui.learning_desk import put_run
+from training.grpo_hooks import GRPO_NAMES
 from ui.desk.context import Desk
-from ui.views.run_charts import charts_for
+from ui.views.run_charts import CHARTS, charts_for
 from ui.views.run_detail import time_left
 
 pytestmark = pytest.mark.usefixtures("quick_pages")
@@ -20,7 +21,13 @@ def metric(name: str, step: int, value: float) -> Mapping[str, object]:
 def test_metrics_of_one_question_share_a_chart_in_the_order_of_the_page() -> None:
     found = charts_for(["kl", "reward/TC", "validation_loss", "loss", "reward"])
 
-    assert [chart.title for chart in found] == ["Loss", "Reward by dimension", "Distance from the start"]
+    assert [chart.title for chart in found] == ["Loss", "Reward by dimension", "Distance from the starting model"]
+
+
+def test_every_metric_of_a_generator_training_has_a_chart() -> None:
+    known = {name for chart in CHARTS for name in chart.lines}
+
+    assert set(GRPO_NAMES.values()) <= known
 
 
 def test_a_metric_that_no_chart_knows_gets_one_by_its_own_name() -> None:
@@ -33,10 +40,10 @@ def test_a_stage_has_charts_of_its_own_before_those_of_the_run_and_minor_ones_co
     found = charts_for(["loss", "imitation/loss", "imitation/learning_rate", "kl"])
 
     assert [chart.title for chart in found] == [
-        "Loss: copying accepted variants",
+        "Loss: SFT",
         "Loss",
-        "Distance from the start",
-        "Learning rate: copying accepted variants",
+        "Distance from the starting model",
+        "Learning rate: SFT",
     ]
 
 

@@ -27,7 +27,7 @@ def test_the_review_page_shows_both_sides_the_verdicts_and_the_panel(desk: Desk,
 
     assert "Original" in wire
     assert "negative transformation" in wire
-    assert "contract: 1 of 2 checks hold: length fails" in wire
+    assert "contract: 1 of 2 checks passed; failed: length" in wire
     assert wire.count('class=\\"sd-key\\"') == 2
     assert "secret-verifier" in wire
     assert "0 of 1" in wire
@@ -102,12 +102,12 @@ def test_a_finished_queue_leads_back_to_the_last_item(desk: Desk, queue_variants
     assert item is not None
     review.submit(desk, ANA, variant_id=only, token=item.token, form=AnswerForm(Answers(True, True, True)))
     drawn = page("review", desk, ANA)
-    assert "Nothing waits for you" in sent(drawn)
+    assert "Nothing left to review" in sent(drawn)
 
     drawn.button(key="review_back").click().run()
 
     assert drawn.query_params["item"] == only
-    assert "A change becomes a new revision" in sent(drawn)
+    assert "Changing it saves a new revision" in sent(drawn)
 
 
 def test_only_a_lead_sees_the_import_and_the_blind_share(desk: Desk, queue_variants: QueueVariants) -> None:
@@ -127,7 +127,7 @@ def test_a_lead_sets_the_blind_share_on_the_overview(desk: Desk, queue_variants:
     drawn.button[0].click().run()
 
     assert review.queue_status(desk, LEA).blind_share == 0.5
-    assert "50 % from now on" in sent(drawn)
+    assert "share of new items is now 50 %" in sent(drawn)
 
 
 @pytest.mark.parametrize("name", ["overview", "questions", "generate", "runs", "releases"])
@@ -140,7 +140,7 @@ def test_every_page_of_an_empty_desk_says_what_to_do_next(desk: Desk, name: str)
 def test_an_import_path_that_does_not_exist_is_one_clear_line(desk: Desk) -> None:
     drawn = page("questions", desk, LEA)
 
-    drawn.radio(key="import_from").set_value("A path on the desk's machine, or hf:ID").run()
+    drawn.radio(key="import_from").set_value("Path on the desk's machine or Hugging Face id").run()
     drawn.text_input(key="import_path").set_value("/nowhere/at/all.jsonl").run()
 
     assert not drawn.exception
@@ -154,8 +154,8 @@ def test_rules_offer_only_what_a_program_can_make_honestly_and_say_why(
 
     wire = sent(page("generate", desk, LEA))
 
-    assert "not offered: a program cannot invent reasons" in wire
-    assert "candidates asked for" in wire
+    assert "not available: a program cannot invent reasons" in wire
+    assert "candidates requested" in wire
 
 
 def test_variants_that_nobody_has_judged_show_the_way_to_a_verifier(desk: Desk, queue_variants: QueueVariants) -> None:
@@ -165,9 +165,9 @@ def test_variants_that_nobody_has_judged_show_the_way_to_a_verifier(desk: Desk, 
 
     as_lead, as_annotator = sent(page("overview", desk, LEA)), sent(page("overview", desk, ANA))
 
-    assert "2 variants are not verified, and there is no verifier yet" in as_lead
+    assert "2 variants are not verified yet, and there is no verifier" in as_lead
     assert "not verified" not in as_annotator
-    assert "No verifier is trained yet" in sent(page("generate", desk, LEA))
+    assert "There is no verifier yet" in sent(page("generate", desk, LEA))
 
 
 def put_run(desk: Desk, *, kind: str, state: RunState, message: str = "", result: dict[str, object]) -> None:
@@ -201,7 +201,7 @@ def test_a_failed_run_says_why_and_offers_to_go_on(desk: Desk) -> None:
     drawn = page("runs", desk, LEA)
 
     assert re.search(r"sd-said-error.*the disk is full", sent(drawn))
-    assert [button.label for button in drawn.button] == ["Resume this run"]
+    assert [button.label for button in drawn.button] == ["Resume run"]
 
 
 def test_a_search_is_still_there_after_a_question_was_read(desk: Desk, queue_variants: QueueVariants) -> None:

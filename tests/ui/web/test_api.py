@@ -88,7 +88,7 @@ def test_a_bug_is_told_in_json_and_sends_to_the_log(desk: Desk) -> None:
 
     assert answer.status_code == 500
     assert answer.json() == {
-        "error": "the desk stumbled over a bug (RuntimeError); its log holds the traceback",
+        "error": "the desk hit a bug (RuntimeError); its log has the traceback",
         "kind": "SagedeskError",
     }
 

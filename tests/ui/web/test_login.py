@@ -300,8 +300,8 @@ def test_the_account_page_says_what_is_so_also_beside_an_error(desk: Desk, clien
     after = client.post("/account", data={"password": PASSWORD, "again": "another one"}).text
 
     assert "the two passwords differ" in before
-    assert "Set a password, to sign in without a link." in before
-    assert "You have a password" in after
+    assert "Set a password to sign in without a link." in before
+    assert "You can change your password" in after
     assert "<strong>ana</strong>, an annotator" in after
 
 
