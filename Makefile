@@ -4,8 +4,10 @@ BOOTSTRAP = $(PYTHON) .ci/bootstrap.py
 BIN = .venv/bin
 # A Label Studio that is already there needs no environment here.
 SERVER = $(if $(LABEL_STUDIO_URL),,label-studio)
+FAST = -n 2 --dist loadfile -m "not server and not model and not gpu"
+COVERED ?= $(FAST)
 
-.PHONY: help up setup check test test-fast bench bench-learning docs format clean-state
+.PHONY: help up setup check test test-fast bench bench-learning coverage docs format clean-state
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,10 +19,11 @@ up:  ## set everything up and run Label Studio and the desk, with a sign-in link
 setup:  ## everything that running and testing need, without starting anything
 	@$(BOOTSTRAP) desk label-studio models browser
 
-check:  ## ruff, mypy --strict, import-linter, generated docs
+check:  ## ruff, codespell, mypy --strict, import-linter, generated docs
 	@$(BOOTSTRAP) desk
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m ui.commands.reference --check
@@ -30,7 +33,11 @@ test: setup  ## the whole suite, with servers and browser
 
 test-fast:  ## under a minute, no servers, no models: for your own loop
 	@$(BOOTSTRAP) desk
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not server and not model and not gpu"
+	$(BIN)/python -m pytest $(FAST)
+
+coverage:  ## what the fast tests run: a table, and htmlcov/; `make coverage COVERED=` for the whole suite
+	@$(BOOTSTRAP) desk
+	$(BIN)/python -m pytest $(COVERED) --cov --cov-report=term --cov-report=html
 
 bench: setup  ## the table of ratios, measured side by side
 	$(BIN)/python -m tests.bench
