@@ -1,1 +1,1 @@
-"""The nouns, the store, the imports and the releases. Imports nothing of the other packages."""
+"""The domain records, the store, the imports and the releases. Imports none of the other packages."""

@@ -1,4 +1,4 @@
-"""Records to Arrow tables and back: the one form in which they travel between store, run folders and releases."""
+"""Records to Arrow tables and back: the form they take between the store, run folders and releases."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -66,12 +66,12 @@ VERDICT_SCHEMA: Final = pa.schema(
 
 
 def questions_table(questions: Iterable[Question]) -> pa.Table:
-    """One row a question, in order; columns of QUESTION_SCHEMA."""
+    """One row per question, in order; columns of QUESTION_SCHEMA."""
     return _flat_table(questions, QUESTION_SCHEMA)
 
 
 def questions_from(table: pa.Table) -> Iterator[Question]:
-    """Inverse of `questions_table`; further columns are ignored."""
+    """Inverse of `questions_table`; extra columns are ignored."""
     for row in table.select(QUESTION_SCHEMA.names).to_pylist():
         row["question_id"] = QuestionId(row["question_id"])
         row["options"] = tuple(row["options"])
@@ -79,7 +79,7 @@ def questions_from(table: pa.Table) -> Iterator[Question]:
 
 
 def variants_table(variants: Iterable[Variant]) -> pa.Table:
-    """One row a variant, in order; the recipe is spread over `recipe_*` columns."""
+    """One row per variant, in order; the recipe is spread over `recipe_*` columns."""
     rows = [
         {
             **{name: getattr(variant, name) for name in VARIANT_SCHEMA.names if not name.startswith("recipe_")},
@@ -95,7 +95,7 @@ def variants_table(variants: Iterable[Variant]) -> pa.Table:
 
 
 def variants_from(table: pa.Table) -> Iterator[Variant]:
-    """Inverse of `variants_table`; further columns are ignored."""
+    """Inverse of `variants_table`; extra columns are ignored."""
     for row in table.select(VARIANT_SCHEMA.names).to_pylist():
         recipe = Recipe(
             backend=row.pop("recipe_backend"),

@@ -1,11 +1,11 @@
-"""Where what is fetched or built once is kept for every desk of a person: models, Label Studio's migrated database."""
+"""The cache that all desks of one user share: downloaded models and Label Studio's migrated database."""
 
 import os
 from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """`$SAGEDESK_CACHE`, else `$XDG_CACHE_HOME/sagedesk`, else `~/.cache/sagedesk`; absolute, and perhaps not there."""
+    """`$SAGEDESK_CACHE`, else `$XDG_CACHE_HOME/sagedesk`, else `~/.cache/sagedesk`; absolute; may not exist yet."""
     if own := os.environ.get("SAGEDESK_CACHE"):
         return Path(own).absolute()
     base = os.environ.get("XDG_CACHE_HOME")

@@ -8,7 +8,7 @@ DimensionKey = Literal["TC", "LC", "AU"]
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One dimension; `question` is what a person is asked, `rubric` what a verifier is told."""
+    """One dimension; `question` is put to people, `rubric` goes into a verifier's prompt."""
 
     key: DimensionKey
     name: str

@@ -1,26 +1,26 @@
-"""Every error that a person can act on. Anything else is a bug and keeps its traceback.
+"""Every error that a user can act on. Anything else is a bug and keeps its traceback.
 
 SagedeskError
-├── InputError              a file, row or value from outside is not usable
-│   └── ReplyError          a model's reply does not parse (counted, seldom raised past the engine)
-├── NotFoundError           the thing named does not exist
-├── ConflictError           it exists already, or somebody else holds or changed it
+├── InputError              a file, row or value from outside cannot be used
+│   └── ReplyError          a model's reply cannot be parsed (counted; rarely leaves the engine)
+├── NotFoundError           nothing exists under the given name or id
+├── ConflictError           it already exists, or somebody else holds it or has changed it
 │   └── StoreBusyError      another process owns the store
 ├── StoreError              the store cannot be opened, migrated, read or written
 ├── PermissionDeniedError   the actor's role does not allow it
 ├── SignInError             wrong name, password, link, or an expired session
 ├── BackendError            a generator or verifier backend cannot run
 │   └── ModelError          a model folder or id cannot be loaded
-├── LabelStudioError        Label Studio refused, failed or answered nonsense
+├── LabelStudioError        Label Studio refused, failed or sent an invalid answer
 │   ├── LabelStudioUnavailableError   down, slow or 5xx: retried, then "stale since"
 │   └── LabelStudioRejectedError      4xx: retrying will not help
-├── ReleaseError            a release cannot be made, or is not what its manifest says
-├── JobError                a job cannot start or went wrong
-│   └── JobCancelledError   a person asked it to stop
+├── ReleaseError            a release cannot be created, or does not match its manifest
+├── JobError                a job cannot start, or failed
+│   └── JobCancelledError   a user asked it to stop
 └── SetupError              the environment lacks something (port, disk, browser, package)
 
 A message says what was being done, to what, and what to do next. The command line prints it as one line
-and exits with 1; a page shows it as it is.
+and exits with 1; a page shows it unchanged.
 """
 
 
@@ -29,19 +29,19 @@ class SagedeskError(Exception):
 
 
 class InputError(SagedeskError):
-    """A file, row or value from outside is not usable."""
+    """A file, row or value from outside cannot be used."""
 
 
 class ReplyError(InputError):
-    """A model's reply does not parse."""
+    """A model's reply cannot be parsed."""
 
 
 class NotFoundError(SagedeskError):
-    """The thing named does not exist."""
+    """Nothing exists under the given name or id."""
 
 
 class ConflictError(SagedeskError):
-    """It exists already, or somebody else holds or changed it."""
+    """It already exists, or somebody else holds it or has changed it."""
 
 
 class StoreBusyError(ConflictError):
@@ -69,11 +69,11 @@ class ModelError(BackendError):
 
 
 class LabelStudioError(SagedeskError):
-    """Label Studio refused, failed or answered nonsense."""
+    """Label Studio refused, failed or sent an invalid answer."""
 
 
 class LabelStudioUnavailableError(LabelStudioError):
-    """Down, slow or 5xx: worth another try later."""
+    """Down, slow or 5xx: worth retrying later."""
 
 
 class LabelStudioRejectedError(LabelStudioError):
@@ -81,15 +81,15 @@ class LabelStudioRejectedError(LabelStudioError):
 
 
 class ReleaseError(SagedeskError):
-    """A release cannot be made, or is not what its manifest says."""
+    """A release cannot be created, or does not match its manifest."""
 
 
 class JobError(SagedeskError):
-    """A job cannot start or went wrong."""
+    """A job cannot start, or failed."""
 
 
 class JobCancelledError(JobError):
-    """A person asked the job to stop."""
+    """A user asked the job to stop."""
 
 
 class SetupError(SagedeskError):

@@ -1,7 +1,7 @@
-"""The outside form of released variants: Parquet rows with their evidence, by config. Refuses names of people.
+"""How released variants are published: Parquet rows with their evidence, by config. Refuses people's names.
 
-Annotators appear as `annotator-1`, `annotator-2`, ... in the order in which the release meets them: the same within a
-release, not comparable across releases. Comments stay in the store; they may name people.
+Annotators appear as `annotator-1`, `annotator-2`, ... in order of first appearance: consistent within a release, not
+comparable across releases. Comments stay in the store, because they may name people.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseItem:
-    """An accepted variant with everything that speaks for it."""
+    """An accepted variant with all of its evidence."""
 
     variant: Variant
     question: Question
@@ -90,7 +90,7 @@ class ReleaseItem:
 
 
 def write_configs(items: Sequence[ReleaseItem], folder: Path) -> dict[str, Path]:
-    """Write `CONFIG.parquet` into `folder` for each variant type that occurs, by name, and for the questions, last."""
+    """Write one `CONFIG.parquet` into `folder` per variant type present, by name, and the questions' last."""
     pseudonyms = pseudonyms_of(items)
     files: dict[str, Path] = {}
     for variant_type in sorted({item.variant.variant_type for item in items}):
@@ -105,13 +105,13 @@ def write_configs(items: Sequence[ReleaseItem], folder: Path) -> dict[str, Path]
 
 
 def pseudonyms_of(items: Sequence[ReleaseItem]) -> dict[str, str]:
-    """Account name to pseudonym, over the whole release."""
+    """Account name to pseudonym, for the whole release."""
     names = dict.fromkeys(label.annotator for item in items for label in item.labels)
     return {name: f"annotator-{number}" for number, name in enumerate(names, start=1)}
 
 
 def items_table(items: Sequence[ReleaseItem], pseudonyms: Mapping[str, str]) -> pa.Table:
-    """One row an item, in order; columns of ITEM_SCHEMA."""
+    """One row per item, in order; columns of ITEM_SCHEMA."""
     return pa.Table.from_pylist([_row(item, pseudonyms) for item in items], schema=ITEM_SCHEMA)
 
 

@@ -1,4 +1,4 @@
-"""Content-derived ids: the same question or variant has the same id wherever and whenever it is made."""
+"""Content-derived ids: the same question or variant has the same id wherever and whenever it is created."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ def content_hash(*parts: object) -> str:
 def question_id(
     context: str, options: Sequence[str], answer_index: int | None, final_answer: str | None = None
 ) -> QuestionId:
-    """The exact text decides: a corrected key or spelling is another question."""
+    """Depends on the exact text: a corrected answer key or spelling makes it another question."""
     parts = ("question", context, list(options), answer_index, final_answer)
     return QuestionId("q_" + content_hash(*parts)[:_ID_HEX_DIGITS])
 
@@ -29,23 +29,23 @@ def question_id(
 def variant_id(
     question: QuestionId, variant_type: VariantTypeKey, context: str, options: Sequence[str], answer_index: int
 ) -> VariantId:
-    """Options count in their stored order, so a reshuffled variant is another variant."""
+    """Depends on the stored order of the options, so a reshuffled variant is another variant."""
     parts = ("variant", question, variant_type, context, list(options), answer_index)
     return VariantId("v_" + content_hash(*parts)[:_ID_HEX_DIGITS])
 
 
 def label_studio_annotation_id(server: str, ls_annotation_id: int) -> AnnotationId:
-    """Id of an annotation that was born in Label Studio; console ones are minted at random."""
+    """Id of an annotation created in Label Studio; those created in the console get random ids."""
     return AnnotationId("a_" + content_hash("annotation", server, ls_annotation_id)[:_ID_HEX_DIGITS])
 
 
 def normal_form(text: str) -> str:
-    """The form in which texts are compared: NFC, case-folded, white space collapsed."""
+    """The form used to compare texts: NFC, case-folded, white space collapsed."""
     return _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip().casefold()
 
 
 def cluster_id(context: str, options: Sequence[str]) -> str:
-    """One id for near-duplicates by case, space, normal form and option order; the unit of train/test splits."""
+    """Shared by questions that differ only in case, space, Unicode form or option order; the unit of every split."""
     return "c_" + content_hash("cluster", normal_form(context), sorted(map(normal_form, options)))[:_ID_HEX_DIGITS]
 
 

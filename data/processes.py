@@ -1,4 +1,4 @@
-"""Processes by pid *and* start time: the operating system hands out a pid again, never both.
+"""Processes by pid *and* start time: the operating system reuses pids, but not both together.
 
 Refuses to signal a process whose start time is not the one recorded.
 """
@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-# The kernel's boot time, from which a start time is reckoned, moves by a second when the clock is slewed.
+# The kernel's boot time, from which start times are computed, moves by a second when the clock is slewed.
 _SAME_START_TOLERANCE_S: Final = 2.0
 
 
 def started_at(pid: int) -> float | None:
-    """Start of the living process `pid` in seconds since the epoch; None when there is none or only its zombie."""
+    """When the running process `pid` started, in seconds since the epoch; None if there is none or only a zombie."""
     return _started_at_linux(pid) if (_PROC / "self" / "stat").exists() else _started_at_ps(pid)
 
 
 def is_same_process(pid: int, recorded_start: float) -> bool:
-    """Whether `pid` lives and is the process that was started at `recorded_start`."""
+    """Whether `pid` is running and is the process that started at `recorded_start`."""
     start = started_at(pid)
     return start is not None and abs(start - recorded_start) <= _SAME_START_TOLERANCE_S
 
 
 def signal_group(pid: int, recorded_start: float, number: signal.Signals) -> bool:
-    """Signal the process group that `pid` leads; False, and nothing sent, where it is not that process any more."""
+    """Signal the process group led by `pid`; False, with nothing sent, if it is no longer that process."""
     if not is_same_process(pid, recorded_start):
         return False
     try:
@@ -43,7 +43,7 @@ def _started_at_linux(pid: int) -> float | None:
         boot = next(line for line in (_PROC / "stat").read_text("utf-8").splitlines() if line.startswith("btime "))
     except (OSError, StopIteration):
         return None
-    # The command name stands in parentheses and may itself hold any character: count from the last one.
+    # The command name is in parentheses and may itself contain any character: count from the last parenthesis.
     fields = stat.rpartition(")")[2].split()
     if fields[0] in {"Z", "X"}:
         return None

@@ -1,4 +1,4 @@
-"""The product's nouns as frozen values. Standard library only; refuses behaviour beyond derived properties.
+"""The domain records as frozen values. Standard library only; refuses behaviour beyond derived properties.
 
 All timestamps are timezone-aware UTC. Ids come from `data.ids`. Words: `docs/glossary.md`.
 """
@@ -26,7 +26,7 @@ RunState = Literal["queued", "running", "away", "done", "failed", "cancelled", "
 RUN_STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 Part = Literal["train", "validation", "calibration", "gate"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-"""Where a question cluster stands for good: only `train` is learnt from, `gate` is kept for judging verifiers."""
+"""The split that a question cluster belongs to for good: only `train` is trained on; `gate` judges verifiers."""
 LabelSource = Literal["sample", "annotations", "adjudication"]
 ModelRole = Literal["verifier", "generator"]
 MODEL_ROLES: Final[tuple[ModelRole, ...]] = get_args(ModelRole)
@@ -38,7 +38,7 @@ class Question:
     """An imported benchmark item; `answer_index` is 0-based, None where the source has no label.
 
     An open question has no options and a `final_answer` instead (a number as plain text, such as "1234").
-    `benchmark` and `source_key` say where the row came from; the id is derived from the content alone.
+    `benchmark` and `source_key` say where the row came from; the id depends on the content alone.
     """
 
     question_id: QuestionId
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a variant was made. `sampling` is canonical JSON; `seed` is the row's own seed."""
+    """How a variant was generated. `sampling` is canonical JSON; `seed` is the row's own seed."""
 
     backend: str
     model: str
@@ -65,9 +65,9 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A question made from another. `shuffle_seed` is None where options stand as they came (imports).
+    """A question derived from another. `shuffle_seed` is None where options keep their original order (imports).
 
-    `is_control`: a critical variant whose original answer stays right (see DOMAIN, critical testing).
+    `is_control`: a critical variant whose original answer remains correct (see `docs/glossary.md`).
     """
 
     variant_id: VariantId
@@ -85,7 +85,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ContractCheck:
-    """One check of a type's contract on one variant; a variant passes when every required check holds."""
+    """The result of one check of a type's contract on one variant; a variant passes when every required check holds."""
 
     variant_id: VariantId
     check: str
@@ -98,8 +98,8 @@ class ContractCheck:
 class Verdict:
     """The machine's answer on one dimension, or on validity as a whole (IRA and products).
 
-    `probability` is P(the dimension holds) in 0..1; it and `label` are None for a reply that did not parse,
-    whose text is then in `raw`.
+    `probability` is P(the dimension holds) in 0..1; it and `label` are None for a reply that could not be parsed,
+    and `raw` then holds its text.
     """
 
     variant_id: VariantId
@@ -130,7 +130,7 @@ class Answers:
 
     @property
     def is_valid(self) -> bool | None:
-        """v = TC x LC x AU; None while an answer that could change it is missing."""
+        """v = TC x LC x AU; None while a missing answer could still change it."""
         given = (self.tc, self.lc, self.au)
         if False in given:
             return False
@@ -144,10 +144,10 @@ class Answers:
 class Annotation:
     """One revision of one person's answers on one variant; revisions are appended, never overwritten.
 
-    `is_skipped` is a state of its own, never a negative label. `is_deleted` marks a tombstone.
-    `revision` counts from 1 within an annotation. `content_hash` covers what the person said, not when.
-    `config_hash` is that of the label config under which it was given.
-    `shown_verifier` names the verifier whose verdicts were in sight; None for a blind label.
+    `is_skipped` is a separate state, never a negative label. `is_deleted` marks a tombstone.
+    `revision` counts from 1 within an annotation. `content_hash` covers the answers and texts, not the times.
+    `config_hash` identifies the label config it was given under.
+    `shown_verifier` names the verifier whose verdicts were shown; None for a blind label.
     """
 
     annotation_id: AnnotationId
@@ -178,7 +178,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What an annotator has typed and not yet submitted; one a variant and account."""
+    """What an annotator has entered but not yet submitted; one per variant and account."""
 
     variant_id: VariantId
     account: str
@@ -192,7 +192,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the team holds true of a variant. `basis` says on what it rests."""
+    """The team's final answers on a variant. `basis` says what they rest on."""
 
     variant_id: VariantId
     outcome: Literal["accepted", "rejected"]
@@ -205,10 +205,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class TrainingLabel:
-    """What a trained verifier is told of a variant, or is held to: the answers of its decision, or the sample's.
+    """A variant's answers for training or evaluating a verifier: those of its decision, or the sample's own.
 
-    `group` is the cluster of its question, which stands in one `part` only. `is_blind`: no verdict was in sight of
-    anyone whose answer it rests on.
+    `group` is the cluster of its question, which belongs to one `part` only. `is_blind`: nobody whose answer it rests
+    on had seen a verdict.
     """
 
     variant_id: VariantId
@@ -224,8 +224,8 @@ class TrainingLabel:
 class Run:
     """One execution of a job. `settings` and `result` are JSON objects; `folder` is absolute.
 
-    `pid` with `pid_started_at` (seconds since the epoch) names the process; a pid alone does not. A run that is `away`
-    was taken to another machine and has no process here.
+    `pid` with `pid_started_at` (seconds since the epoch) identifies the process; a pid alone does not. A run that is
+    `away` was moved to another machine and has no process here.
     """
 
     run_id: RunId
@@ -247,10 +247,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class SignOff:
-    """A lead's word for the model that is in use from then on: `model_id`, and `previous_id` before it.
+    """A lead's approval of the model in use from then on: `model_id`, which replaced `previous_id`.
 
-    None in their place: no registered model, so the desk's own. `run_id` names the comparison that was looked at and
-    `outcome` what it said; None and empty where there was none.
+    Either is None where no registered model was in use, only the desk's own. `run_id` names the comparison behind it
+    and `outcome` its result; None and empty if there was none.
     """
 
     sign_off_id: int
@@ -267,9 +267,9 @@ class SignOff:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a training of the role is due: after so many new decisions, or weekly. None: not by that.
+    """When a training of the role is due: after a number of new decisions, or weekly; None switches a rule off.
 
-    `weekday` counts from 0, Monday; `hour` is that of UTC. `may_start`: it starts when due, else it is proposed.
+    `weekday` 0 is Monday; `hour` is in UTC. `may_start`: the training starts when due; otherwise it is proposed.
     """
 
     role: ModelRole
@@ -283,7 +283,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A frozen, numbered set of variants. `manifest_sha256` proves the folder."""
+    """A frozen, numbered set of variants. `manifest_sha256` proves that the folder is unchanged."""
 
     name: str
     number: int
@@ -296,7 +296,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A person of the desk. `ls_user_id` is their user in Label Studio once it is known."""
+    """A user of the desk. `ls_user_id` is their user id in Label Studio, once known."""
 
     name: str
     display_name: str

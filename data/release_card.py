@@ -1,6 +1,6 @@
-"""The dataset card of a release: the YAML that dataset loaders read, and a page that a person reads.
+"""The dataset card of a release: the YAML for dataset loaders, and a page for people.
 
-Nothing from outside goes into the YAML; benchmark names go into the page as code, so that no markup in them acts.
+Nothing from outside goes into the YAML; benchmark names go into the page as code, so that markup in them is inert.
 """
 
 from collections import Counter
@@ -30,25 +30,25 @@ configs:
 
 # {name}
 
-Release {number} of a set of benchmark variants: each item is a question changed in one of seven ways, judged by a
+Release {number} of a set of benchmark variants. Each item is a question changed in one of seven ways, judged by a
 verifier and accepted by people on {dimension_count} dimensions.
 
 | | |
 |---|---|
 | variants | {variants} |
 | original questions | {questions} |
-| benchmarks of origin | {benchmarks} |
+| source benchmarks | {benchmarks} |
 | verifier versions | {verifiers} |
-| made | {created_at} with sagedesk {code_version} |
+| created | {created_at} with sagedesk {code_version} |
 
 ## Variants by type
 
-| config | variants | of them controls |
+| config | variants | controls among them |
 |---|---|---|
 {types}
 
-Config `{all_config}` (the default) holds all of them, `{questions_config}` the original questions. Every config has one
-split, `test`.
+Config `{all_config}` (the default) holds all variants, `{questions_config}` the original questions. Every config has
+one split, `test`.
 
 ```python
 from datasets import load_dataset
@@ -57,24 +57,25 @@ variants = load_dataset("path/to/{name}", split="test")
 one_type = load_dataset("path/to/{name}", "{first_type}", split="test")
 ```
 
-## What an item holds
+## Fields
 
 - `context`, `options`, `answer_index` (from 0): the variant. `original_*`, `benchmark`, `source_key`, `subject`,
-  `source_note`: the question that it was made from.
-- `is_control`: a variant whose original answer stays right by design.
-- `recipe_*`, `shuffle_seed`, `run_id`: how it was made.
-- `contract_checks`: what a program decided.
-- `verdicts`: the verifier's probabilities. `decision`: what the team holds true.
-- `labels`: each person's answers, under a pseudonym of this release; `is_blind` where they had not seen the verdicts.
+  `source_note`: the question it was made from.
+- `is_control`: a variant whose original answer is still correct, by design.
+- `recipe_*`, `shuffle_seed`, `run_id`: how it was generated.
+- `contract_checks`: the checks that a program decides.
+- `verdicts`: the verifier's probabilities. `decision`: the team's final answers.
+- `labels`: each annotator's answers, under a pseudonym used in this release only; `is_blind` if given before the
+  verdicts were shown.
 
-People were asked:
+Annotators were asked:
 
 {dimensions}
 
-## Is it unchanged?
+## Verify the files
 
-`manifest.json` holds the SHA-256 of every file; `sagedesk release verify {name}` compares. The licence of the original
-questions is that of their sources.
+`manifest.json` holds the SHA-256 of every file; `sagedesk release verify {name}` checks them. The original questions
+keep the licences of their sources.
 """
 
 
@@ -87,7 +88,7 @@ def card(
     created_at: datetime,
     code_version: str,
 ) -> str:
-    """`config_files` maps config to its one file in the release; `name` is a checked release name."""
+    """`config_files` maps each config to its one file in the release; `name` is a checked release name."""
     by_type = Counter(item.variant.variant_type for item in items)
     controls = Counter(item.variant.variant_type for item in items if item.variant.is_control)
     type_files = [file for config, file in config_files.items() if config != QUESTIONS_CONFIG]

@@ -1,10 +1,10 @@
-"""Freezing accepted variants into a folder, whole or not at all, and proving later that the folder is unchanged.
+"""Freezes accepted variants into a folder, completely or not at all, and later proves that it is unchanged.
 
     README.md       dataset card; its `configs:` make `datasets.load_dataset(folder)` work
-    data/*.parquet  one file a variant type, and the questions
+    data/*.parquet  one file per variant type, and the questions
     manifest.json   counts, ids, verifier versions, SHA-256 of every other file; its own SHA-256 is kept in the store
 
-Refuses to choose what is released: the caller brings the items.
+Refuses to choose what is released: the caller passes the items.
 """
 
 import hashlib
@@ -34,28 +34,30 @@ _UNFINISHED: Final = ".unfinished-"
 
 @dataclass(frozen=True, slots=True)
 class StagedRelease:
-    """A complete release under a temporary name; `publish` gives it its own."""
+    """A complete release under a temporary name; `publish` gives it its final name."""
 
     temporary: Path
     folder: Path
     manifest_sha256: str
 
     def publish(self) -> None:
-        """Raises ReleaseError when the folder exists by now."""
+        """Raises ReleaseError if the folder exists by now."""
         _refuse_existing(self.folder)
         try:
             self.temporary.rename(self.folder)
             _sync_folder(self.folder.parent)
         except OSError as exc:
-            raise ReleaseError(f"release folder {self.folder} cannot be put in place: {exc.strerror}") from exc
+            raise ReleaseError(
+                f"release folder {self.folder} cannot be moved into place: {exc.strerror}; try again"
+            ) from exc
 
 
 def check_name(name: str) -> None:
-    """Raises ReleaseError unless `name` can be a folder and a dataset name everywhere."""
+    """Raises ReleaseError unless `name` is valid as a folder and dataset name everywhere."""
     if not _NAME.fullmatch(name):
         raise ReleaseError(
-            f"release name {name!r}: use 1 to 64 of a-z, 0-9, dot, underscore and hyphen, "
-            f"beginning with a letter or digit, as in 'mini-1.0'"
+            f"release name {name!r} is not valid; use 1 to 64 characters from a-z, 0-9, dot, underscore and hyphen, "
+            f"starting with a letter or digit, such as 'mini-1.0'"
         )
 
 
@@ -69,19 +71,19 @@ def staged_release(
     created_at: datetime,
     code_version: str,
 ) -> Iterator[StagedRelease]:
-    """Write the release under a temporary name in `root`, for the block to `publish`.
+    """Write the release under a temporary name in `root`; the block then calls `publish`.
 
-    Without `publish`, or when the block raises, nothing of it is left.
+    Without `publish`, or if the block raises, nothing is left behind.
 
     Raises:
-        ReleaseError: a bad name, a folder of that name, nothing to release, or a disk that refuses.
+        ReleaseError: an invalid or taken name, nothing to release, or a disk error.
     """
     check_name(name)
     folder = root / name
     _refuse_existing(folder)
     if not items:
         raise ReleaseError(
-            f"release {name!r}: no variant is accepted yet; review variants until some are, then create the release"
+            f"release {name!r} would be empty: no variant is accepted yet; review variants, then create the release"
         )
     temporary = root / f"{_UNFINISHED}{name}-{secrets.token_hex(4)}"
     try:
@@ -90,13 +92,13 @@ def staged_release(
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(exc, OSError):
             raise ReleaseError(
-                f"release {name!r} cannot be written to {root}: {exc.strerror or exc}; make room there and try again"
+                f"release {name!r} cannot be written to {root}: {exc.strerror or exc}; free disk space and try again"
             ) from exc
         raise
     try:
         yield staged
     except BaseException:
-        if not temporary.exists():  # published already, and then the store said no
+        if not temporary.exists():  # already published, and then the store refused
             shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
@@ -105,7 +107,7 @@ def staged_release(
 
 @dataclass(frozen=True, slots=True)
 class ManifestSummary:
-    """What a manifest says of its release; `variants` and `by_type` count variants, `questions` their originals."""
+    """A manifest's counts: `variants` and `by_type` count variants, `questions` their originals."""
 
     name: str
     number: int
@@ -119,7 +121,7 @@ class ManifestSummary:
 
 
 def read_manifest(folder: Path) -> ManifestSummary:
-    """Raises ReleaseError when it is missing or damaged."""
+    """Raises ReleaseError if it is missing or damaged."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
         counts = manifest["counts"]
@@ -135,14 +137,16 @@ def read_manifest(folder: Path) -> ManifestSummary:
             variant_ids=tuple(manifest["variant_ids"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise ReleaseError(f"{folder / MANIFEST} is missing or damaged: {exc}; `sagedesk release verify`") from exc
+        raise ReleaseError(
+            f"{folder / MANIFEST} is missing or damaged: {exc}; run `sagedesk release verify` to see what changed"
+        ) from exc
 
 
 def verify_release(folder: Path, manifest_sha256: str) -> list[str]:
-    """What differs from the release that was made, one line a file, sorted; empty when nothing does.
+    """What differs from the release as created, one line per file, sorted; empty if nothing does.
 
-    Files beside the manifest's own list count too. Where the manifest itself is changed, its list is not believed
-    and only that is said.
+    Files that the manifest does not list count too. If the manifest itself has changed, its list is not trusted and
+    that is all that is reported.
     """
     if not folder.is_dir():
         return [f"{folder}: the folder is missing"]
@@ -152,7 +156,7 @@ def verify_release(folder: Path, manifest_sha256: str) -> list[str]:
     except OSError as exc:
         return [f"{MANIFEST}: cannot be read: {exc.strerror}"]
     if hashlib.sha256(content).hexdigest() != manifest_sha256:
-        return [f"{MANIFEST}: changed since the release was made, so no other file can be vouched for"]
+        return [f"{MANIFEST}: changed since the release was created, so no other file can be checked"]
     expected: Mapping[str, str] = json.loads(content)["files"]
     found = {
         file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_symlink() or not file.is_dir()
@@ -167,7 +171,7 @@ def verify_release(folder: Path, manifest_sha256: str) -> list[str]:
 
 
 def remove_unfinished(root: Path) -> list[Path]:
-    """Remove what interrupted exports left in `root`; for the start of a desk, before any export. Returns them."""
+    """Remove what interrupted exports left in `root` and return it; call at desk start, before any export."""
     leftovers = sorted(root.glob(_UNFINISHED + "*")) if root.is_dir() else []
     for leftover in leftovers:
         shutil.rmtree(leftover, ignore_errors=True)
@@ -177,7 +181,7 @@ def remove_unfinished(root: Path) -> list[Path]:
 def _refuse_existing(folder: Path) -> None:
     if folder.exists():
         raise ReleaseError(
-            f"release {folder.name!r}: the folder {folder} exists already; a release is never overwritten, "
+            f"release {folder.name!r}: the folder {folder} already exists, and a release is never overwritten; "
             f"choose another name"
         )
 
@@ -185,7 +189,7 @@ def _refuse_existing(folder: Path) -> None:
 def _write(
     folder: Path, name: str, number: int, items: Sequence[ReleaseItem], created_at: datetime, code_version: str
 ) -> str:
-    """Returns the manifest's SHA-256, with everything on the disk."""
+    """Returns the manifest's SHA-256, once everything is on disk."""
     (folder / "data").mkdir(parents=True)
     configs = write_configs(items, folder / "data")
     by_type = Counter(item.variant.variant_type for item in items)

@@ -1,7 +1,7 @@
-"""The sample project: our own questions and labelled variants, read from the files that ship with the package.
+"""The sample project: our own questions and labelled variants, read from the package's files.
 
-Refuses to be a benchmark or a source of annotations: its labels seed the first verifier and nothing else.
-What the labels mean and what they do not claim: `data/samples/README.md`.
+Refuses to be a benchmark or a source of annotations: its labels only train the first verifier.
+What the labels mean, and their limits: `data/samples/README.md`.
 """
 
 import json
@@ -18,16 +18,16 @@ from data.records import VARIANT_TYPE_KEYS, Answers, Question, Recipe, Variant
 BENCHMARK: Final = "sample"
 SOURCE_NOTE: Final = "written for this project"
 CREATED_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""One stamp for all: a sample variant is the same record in every store."""
+"""One fixed time for all: a sample variant is the same record in every store."""
 
 _RECIPE: Final = Recipe(backend="sample", model="", prompt_version="", sampling="{}", seed=0)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledVariant:
-    """`defect` names what is wrong (None when all three answers are yes), `reason` explains the answers to a reader.
+    """`defect` names what is wrong (None if all three answers are yes); `reason` explains the answers to a reader.
 
-    Neither may reach a verifier as an input.
+    Neither may be given to a verifier as input.
     """
 
     variant: Variant
@@ -42,7 +42,7 @@ def sample_questions() -> list[Question]:
 
 
 def sample_variants() -> list[LabelledVariant]:
-    """By type in the order of the types, then in file order."""
+    """Grouped by type in the types' order, then in file order."""
     questions = _questions_by_key()
     return [
         _labelled(row, questions[row["question"]])
@@ -86,7 +86,7 @@ def _labelled(row: Mapping[str, Any], question: Question) -> LabelledVariant:
     return LabelledVariant(variant, Answers(row["tc"], row["lc"], row["au"]), row["defect"], row["reason"])
 
 
-def _rows(name: str) -> Iterator[dict[str, Any]]:  # JSON of our own; tests read every row
+def _rows(name: str) -> Iterator[dict[str, Any]]:  # our own JSON; tests read every row
     with files("data").joinpath("samples", name).open("r", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)

@@ -1,7 +1,7 @@
 """The DuckDB store: opening, migrating, one write lock, read snapshots, backup. Refuses queries: see `data.tables`.
 
-One process owns a store, with one connection and a cursor for each reader. Writers take turns; readers see the last
-commit and never wait. Errors of disk or file become StoreError; a wrong statement is a bug and keeps its traceback.
+One process owns a store, with one connection and one cursor per reader. Writers take turns; readers see the last commit
+and never wait. Disk and file errors become StoreError; a wrong statement is a bug and keeps its traceback.
 """
 
 import errno
@@ -25,22 +25,22 @@ Connection = duckdb.DuckDBPyConnection
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
-# A blocked download of an extension hangs for seconds, so none is ever looked for.
+# A blocked extension download hangs for seconds, so extensions are never looked up.
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-# What machine and file can do to us; wrong SQL and wrong values are not among them.
+# Failures of the machine or the file; wrong SQL and wrong values are not among them.
 _OUTER_ERRORS: Final = (duckdb.OperationalError, duckdb.FatalException, duckdb.InternalError, duckdb.InterruptException)
 
-# DuckDB 2.0 silently ignores a log that does not begin so, and with it every commit since the last checkpoint.
+# DuckDB 2.0 silently ignores a log without this beginning, and with it every commit since the last checkpoint.
 _LOG_START: Final = b"\x64\x00\x62"
 
 logger = logging.getLogger(__name__)
 
 
 class Store:
-    """An open store. `write` and `read` hand out connections for the tables; `close` gives the file back."""
+    """An open store. `write` and `read` hand out connections for the tables; `close` releases the file."""
 
     def __init__(self, connection: Connection, *, file: Path | None, ownership: Ownership | None) -> None:
         self.file = file
@@ -51,17 +51,19 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, now: Callable[[], datetime]) -> "Store":
-        """Open the store file, or create it with its folder, and bring its schema up to date.
+        """Open the store file, creating it and its folder if needed, and migrate its schema.
 
         Raises:
             StoreBusyError: another process owns it.
-            StoreError: it is damaged, newer than this code, or the disk refuses; nothing is created in its place.
+            StoreError: it is damaged or newer than this code, or the disk fails; nothing is created in its place.
         """
         path = path.absolute()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
-            raise StoreError(f"cannot create the store's folder {path.parent}: {exc.strerror}") from exc
+            raise StoreError(
+                f"cannot create the store's folder {path.parent}: {exc.strerror}; choose a folder that you can write to"
+            ) from exc
         ownership = claim(path, now=now)
         try:
             if not path.exists():
@@ -82,7 +84,7 @@ class Store:
 
     @classmethod
     def in_memory(cls, *, now: Callable[[], datetime]) -> "Store":
-        """For tests and for trying things: nothing survives `close`."""
+        """For tests and experiments: nothing survives `close`."""
         connection = duckdb.connect(":memory:", config=_CONFIG)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
         migrate(connection, now=now)
@@ -95,14 +97,14 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, rolled back when it raises. Writers wait for their turn.
+        """One transaction: committed at the end of the block, rolled back if it raises. Writers take turns.
 
         Raises:
-            RuntimeError: this thread writes already; pass its connection on instead.
-            StoreError: disk or file failed; the transaction left nothing behind.
+            RuntimeError: this thread is already writing; pass its connection on instead.
+            StoreError: the disk or file failed; the transaction left nothing behind.
         """
         if getattr(self._local, "writing", None) is not None:
-            raise RuntimeError("this thread is inside Store.write already; pass its connection on")
+            raise RuntimeError("this thread is already inside Store.write; pass its connection on")
         with self._write_lock, _translated("writing to", self.file):
             cursor = self._connection.cursor()
             try:
@@ -111,7 +113,7 @@ class Store:
                 yield cursor
                 cursor.execute("COMMIT")
             except BaseException:
-                with suppress(duckdb.Error):  # a failed commit has ended the transaction already
+                with suppress(duckdb.Error):  # a failed commit has already ended the transaction
                     cursor.execute("ROLLBACK")
                 raise
             finally:
@@ -120,7 +122,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A snapshot of the last commit, for queries only; inside `write` of the same thread, that transaction."""
+        """A snapshot of the last commit, for queries only; inside `write` on the same thread, that transaction."""
         outer = getattr(self._local, "writing", None) or getattr(self._local, "reading", None)
         if outer is not None:
             yield outer
@@ -138,10 +140,10 @@ class Store:
                 cursor.close()
 
     def backup(self, to: Path) -> None:
-        """A consistent copy of the last commit, under its final name only when whole. Writers wait meanwhile.
+        """A consistent copy of the last commit, given its final name only once complete. Writers wait meanwhile.
 
         Raises:
-            StoreError: the copy cannot be written; `to` is as it was.
+            StoreError: the copy cannot be written; `to` is unchanged.
         """
         to = to.absolute()
         with self._write_lock, _translated("backing up", self.file), _scratch(self.file) as scratch:
@@ -158,7 +160,7 @@ class Store:
             _move_whole(scratch, to)
 
     def close(self) -> None:
-        """Waits for the writer, writes the log into the file, and gives the file back; a second call does nothing."""
+        """Waits for the writer, writes the log into the file and releases it; a second call does nothing."""
         with self._write_lock:
             with suppress(
                 duckdb.Error
@@ -171,7 +173,7 @@ class Store:
 
 
 def migrate(connection: Connection, *, now: Callable[[], datetime], migrations: Path = MIGRATIONS) -> int:
-    """Apply the numbered files that the store lacks, each in one transaction; returns the schema's version.
+    """Apply the numbered files that the store lacks, each in its own transaction; returns the schema version.
 
     Raises:
         StoreError: the store is newer than the code.
@@ -185,8 +187,8 @@ def migrate(connection: Connection, *, now: Callable[[], datetime], migrations: 
     newest = max(files)
     if version > newest:
         raise StoreError(
-            f"the store has schema version {version}, this sagedesk knows up to {newest}; "
-            f"start the newer sagedesk, or restore a backup made before it"
+            f"the store has schema version {version}, but this sagedesk only knows versions up to {newest}; "
+            f"use the newer sagedesk, or restore a backup made before the upgrade"
         )
     for number in range(version + 1, newest + 1):
         connection.execute("BEGIN TRANSACTION")
@@ -207,12 +209,12 @@ def _schema_version(connection: Connection) -> int:
 
 
 def _create(path: Path, *, now: Callable[[], datetime]) -> None:
-    """Make the file elsewhere and rename it, so that a store that stands under its name always has its tables."""
+    """Create the file elsewhere and rename it, so that a store under its final name always has its tables."""
     log = _log_of(path)
     if log.exists():
         raise StoreError(
-            f"the store {path} is missing but its log {log.name} is there; put the store file back beside it, "
-            f"or restore a backup; remove the log only to start empty"
+            f"the store {path} is missing, but its log {log.name} exists; put the store file back beside it "
+            f"or restore a backup (remove the log only to start with an empty store)"
         )
     for leftover in path.parent.glob(path.name + ".new*"):
         leftover.unlink()
@@ -229,7 +231,7 @@ def _create(path: Path, *, now: Callable[[], datetime]) -> None:
 
 
 def _connect(path: Path) -> Connection:
-    hint = "restore a backup, or copy file and .wal together from where they came; it was left as it is"
+    hint = "restore a backup, or copy the file together with its .wal again; nothing was changed"
     if path.stat().st_size == 0:
         raise StoreError(f"the store {path} is an empty file; {hint}")
     log = _log_of(path)
@@ -237,7 +239,7 @@ def _connect(path: Path) -> Connection:
         with log.open("rb") as content:
             start = content.read(len(_LOG_START))
         if not _LOG_START.startswith(start):
-            raise StoreError(f"the store's log {log} is damaged, the last commits would be lost; {hint}")
+            raise StoreError(f"the store's log {log} is damaged, so the last commits would be lost; {hint}")
     try:
         connection = duckdb.connect(str(path), config=_CONFIG)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
@@ -253,17 +255,17 @@ def _log_of(path: Path) -> Path:
 
 
 def _require_tables(connection: Connection, path: Path) -> None:
-    """DuckDB opens a file copied without its log as an empty database; that must not pass for a new store."""
+    """DuckDB opens a file copied without its log as an empty database; it must not be taken for a new store."""
     found = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_migration'").fetchall()
     if found[0][0] == 0:
         raise StoreError(
-            f"the store {path} holds no sagedesk tables, as a copy made without its .wal does; "
-            f"restore a backup, or copy file and .wal together; it was left as it is"
+            f"the store {path} has no sagedesk tables, which happens to a copy made without its .wal; "
+            f"restore a backup, or copy the file together with its .wal; nothing was changed"
         )
 
 
 def _lock_down(connection: Connection, file: Path) -> None:
-    """From here on no statement reaches a file but the store's own, and copies inside its backup folder."""
+    """After this, no statement can reach any file but the store's own and copies in its backup folder."""
     shutil.rmtree(_backup_folder(file), ignore_errors=True)
     connection.execute(f"SET allowed_directories = [{_literal(str(_backup_folder(file)))}]")
     connection.execute("SET enable_external_access = false")
@@ -276,24 +278,24 @@ def _translated(doing: str, file: Path | None) -> Iterator[None]:
         yield
     except _OUTER_ERRORS as exc:
         if isinstance(exc, duckdb.TransactionException) and "Failed to commit" not in str(exc):
-            raise  # a write in a reader, or a statement after a failed one: bugs
+            raise  # a write in a reader, or a statement after a failed one: a bug
         raise StoreError(f"{doing} the store {file or 'in memory'} failed: {_advice(exc)}") from exc
 
 
 def _advice(exc: Exception) -> str:
     text = str(exc)
     if os.strerror(errno.ENOSPC) in text or "disk" in text.lower():
-        return f"no space left on its disk; free some and try again ({_first_line(exc)})"
+        return f"no space left on its disk; free some space and try again ({_first_line(exc)})"
     if isinstance(exc, duckdb.FatalException) or "invalidated" in text:
-        return f"the store must be opened anew, restart the desk ({_first_line(exc)})"
+        return f"the store has to be reopened; restart the desk ({_first_line(exc)})"
     if isinstance(exc, duckdb.OutOfMemoryException):
-        return f"out of memory; ask for less at once ({_first_line(exc)})"
-    return f"{_first_line(exc)}; nothing of it was kept, try again"
+        return f"out of memory; request less data at a time ({_first_line(exc)})"
+    return f"{_first_line(exc)}; nothing was saved, try again"
 
 
 @contextmanager
 def _scratch(file: Path | None) -> Iterator[Path]:
-    """A path for a copy in the one folder in which the locked connection may attach files."""
+    """A path for a copy, in the only folder where the locked connection may attach files."""
     folder = Path(tempfile.mkdtemp()) if file is None else _backup_folder(file)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -308,7 +310,7 @@ def _backup_folder(file: Path) -> Path:
 
 
 def _move_whole(scratch: Path, to: Path) -> None:
-    """Onto another disk if need be; synced before it gets its name."""
+    """To another disk if necessary; synced before it gets its final name."""
     beside = to.with_name(to.name + ".tmp")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -319,7 +321,7 @@ def _move_whole(scratch: Path, to: Path) -> None:
     except OSError as exc:
         with suppress(OSError):
             beside.unlink()
-        raise StoreError(f"the backup {to} cannot be written: {exc.strerror}; choose another place") from exc
+        raise StoreError(f"the backup {to} cannot be written: {exc.strerror}; choose another location") from exc
 
 
 def _first_line(exc: Exception) -> str:

@@ -1,6 +1,6 @@
-"""Who owns the store: one process at a time, held by a file lock, told by `<store>.owner`.
+"""Who owns the store: one process at a time, enforced by a file lock and named in `<store>.owner`.
 
-The lock is the kernel's (flock), so it goes with the process, however it ends; the file's content is only for people.
+The lock is the kernel's (flock), so it ends with the process, however that ends; the file's content is for people.
 """
 
 import fcntl
@@ -19,22 +19,22 @@ OWNER_FILE_MODE: Final = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The right to open one store file, from `claim` to `release`."""
+    """The right to open one store file, from `claim` until `release`."""
 
     file: Path
     descriptor: int
 
     def release(self) -> None:
-        """The file stays and is emptied: a waiting process may hold it open already."""
+        """The file is emptied, not removed: a waiting process may already have it open."""
         os.ftruncate(self.descriptor, 0)
         os.close(self.descriptor)
 
 
 def claim(store_file: Path, *, now: Callable[[], datetime]) -> Ownership:
-    """Become the owner of `store_file`, which need not exist yet; its folder must.
+    """Become the owner of `store_file`, which need not exist yet, though its folder must.
 
     Raises:
-        StoreBusyError: another process, or this one, owns it; says which and since when.
+        StoreBusyError: another process, or this one, already owns it; names it and since when.
         StoreError: the owner file cannot be written.
     """
     file = store_file.with_name(store_file.name + ".owner")
@@ -42,7 +42,7 @@ def claim(store_file: Path, *, now: Callable[[], datetime]) -> Ownership:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE_MODE)
     except OSError as exc:
         raise StoreError(
-            f"cannot open the store {store_file}: {exc.strerror} at {file}; make the folder writable"
+            f"cannot open the store {store_file}: {exc.strerror} ({file}); make the folder writable"
         ) from exc
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,14 +55,13 @@ def claim(store_file: Path, *, now: Callable[[], datetime]) -> Ownership:
         os.pwrite(descriptor, content.encode(), 0)
     except OSError as exc:
         os.close(descriptor)
-        raise StoreError(f"cannot open the store {store_file}: {exc.strerror} at {file}; free some space") from exc
+        raise StoreError(f"cannot open the store {store_file}: {exc.strerror} ({file}); free disk space") from exc
     return Ownership(file, descriptor)
 
 
 def busy_message(store_file: Path, owner: str) -> str:
     return (
-        f"the store {store_file} is in use by {owner}; work through the desk that runs there, "
-        f"or stop that process and try again"
+        f"the store {store_file} is in use by {owner}; use the desk running there, or stop that process and try again"
     )
 
 

@@ -1,1 +1,1 @@
-"""Readers of outside formats: one module a format, each yields parsed rows or refusals."""
+"""Readers of external formats: one module per format, each yielding parsed rows or refusals."""

@@ -16,10 +16,10 @@ from data.records import Question
 def parse_rows(
     rows: Iterable[RawItem], mapping: ColumnMapping, benchmark: str, *, is_one_of_several: bool = False
 ) -> Iterator[Parsed | Refusal | Notice]:
-    """One item a row, in order, then a notice where the file's integers look as if they counted from 1.
+    """One item per row, in order, then a notice if the answers look as if they were counted from 1.
 
-    A source key is the row's own key, else its number behind the file's name: a benchmark may come in several files.
-    With `is_one_of_several` the file's name stands before keys too, for each file may count them anew.
+    A source key is the row's own key, otherwise the file's name and the row number: a benchmark may have several files.
+    With `is_one_of_several` the file's name goes before keys too, since each file may start numbering again.
     """
     lowest_seen: int | None = None
     beyond_end = 0
@@ -46,21 +46,23 @@ def parse_rows(
 
 
 def suspicions_of(options: Options, index: int | None) -> tuple[str, ...]:
-    """What a person should look at in a question that is imported all the same."""
+    """What somebody should look at in a question that is imported nevertheless."""
     forms = [normal_form(text) for text in options.texts]
     twice = sorted({forms.index(form) for form in forms if forms.count(form) > 1})
     if not twice:
         return ()
     keyed = index is not None and forms.count(forms[index]) > 1
     text = shown(options.texts[twice[0]])
-    return (f"two options are the same ({text!r}){', one of them keyed' if keyed else ''}: answer uniqueness suspect",)
+    return (
+        f"two options are the same ({text!r}){', one marked as the answer' if keyed else ''}: check answer uniqueness",
+    )
 
 
 def _parsed(row: RawRow, mapping: ColumnMapping, benchmark: str, *, is_one_of_several: bool) -> Parsed:
     require_columns(mapping, row)
     context = row.values[mapping.context]
     if not isinstance(context, str) or not context.strip():
-        raise InputError(f"the question ({mapping.context!r}) is empty or no text; fill it or remove the row")
+        raise InputError(f"the question ({mapping.context!r}) is empty or not text; fill it in or remove the row")
     cell = row.values.get(mapping.answer) if mapping.answer else None
     key = _text_of(row, mapping.key)
     if not key or is_one_of_several:
@@ -90,7 +92,7 @@ def _options(row: RawRow, mapping: ColumnMapping) -> Options:
 
 
 def _text_of(row: RawRow, column: str | None) -> str:
-    """Empty where there is no such column or cell; 0 is a cell."""
+    """Empty if there is no such column or cell; 0 is a cell."""
     cell = None if column is None else row.values.get(column)
     return "" if cell is None else str(cell).strip()
 

@@ -72,7 +72,7 @@ def parse_pro_original(rows: Iterable[RawItem], benchmark: str) -> Iterator[Pars
 
 
 def parse_pro_variants(rows: Iterable[RawItem], benchmark: str, now: datetime) -> Iterator[Parsed | Refusal | Notice]:
-    """Each row is a variant that carries its original question along; options keep their published order."""
+    """Each row is a variant that also contains its original question; options keep their published order."""
     yield from _each(rows, lambda row: _pro_variant(row, benchmark, now))
 
 
@@ -86,14 +86,14 @@ def _each(rows: Iterable[RawItem], parse: Callable[[RawRow], Parsed]) -> Iterato
         except ValidationError as exc:
             first = exc.errors()[0]
             where = ".".join(map(str, first["loc"])) or "row"
-            yield Refusal(row.file, row.number, f"{where}: {first['msg']}; mend the row", shown(dict(row.values)))
+            yield Refusal(row.file, row.number, f"{where}: {first['msg']}; correct the row", shown(dict(row.values)))
         except InputError as exc:
             yield Refusal(row.file, row.number, str(exc), shown(dict(row.values)))
 
 
 def _original(row: RawRow, benchmark: str) -> Parsed:
     parsed = _OriginalRow.model_validate(row.values)
-    # `source_id` names the video or article, from which several rows may come.
+    # `source_id` names the video or article, and several rows may share it.
     key = str(parsed.ind) if parsed.ind is not None else parsed.source_id or f"{Path(row.file).stem}/{row.number}"
     options = options_from_cell(parsed.endings)
     index = answer_index(parsed.label, options, "auto")
@@ -114,14 +114,14 @@ def _pro_variant(row: RawRow, benchmark: str, now: datetime) -> Parsed:
     variant_type = TYPE_OF_REPOSITORY_KEY.get(parsed.perturbation_type)
     if variant_type is None:
         known = ", ".join(TYPE_OF_REPOSITORY_KEY)
-        raise InputError(f"perturbation_type {shown(parsed.perturbation_type)!r} is unknown; known are {known}")
+        raise InputError(f"unknown perturbation_type {shown(parsed.perturbation_type)!r}; use one of {known}")
     originals = options_from_cell(parsed.original_choices)
     original_index = answer_index(parsed.original_label, originals, "index0")
     question = _question(parsed.original_context, originals, original_index, benchmark, str(parsed.id), "")
     options = options_from_cell(parsed.choices)
     index = answer_index(parsed.label, options, "index0")
     if index is None:
-        raise InputError("label is empty; a variant needs its answer")
+        raise InputError("the label is empty, and a variant needs an answer; fill it in or remove the row")
     is_abstain = options.texts[index].strip().rstrip(".").casefold() == ABSTAIN_BEGINNING
     variant = Variant(
         variant_id=variant_id(question.question_id, variant_type, parsed.context, options.texts, index),
@@ -141,5 +141,5 @@ def _pro_variant(row: RawRow, benchmark: str, now: datetime) -> Parsed:
 
 def _question(context: str, options: Options, index: int | None, benchmark: str, key: str, subject: str) -> Question:
     if not context.strip():
-        raise InputError("the context is empty; fill it or remove the row")
+        raise InputError("the context is empty; fill it in or remove the row")
     return Question(question_id(context, options.texts, index), context, options.texts, index, benchmark, key, subject)

@@ -1,4 +1,4 @@
-"""Rows of a Hugging Face data set, by id or by a folder that `datasets` can read: `hf:ID[#CONFIG][:SPLIT]`."""
+"""Rows of a Hugging Face dataset, by id or from a folder that `datasets` can read: `hf:ID[#CONFIG][:SPLIT]`."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,10 +11,10 @@ _SPLITS: Final = ("validation", "test", "train")
 
 
 def hub_rows(location: str) -> Iterator[RawItem]:
-    """Rows of one split in order; without a split, the first of validation, test, train that there is.
+    """Rows of one split in order; without a split, the first that exists of validation, test, train.
 
     Raises:
-        InputError: the data set cannot be loaded, or has no such split; or `datasets` is not installed.
+        InputError: the dataset cannot be loaded or has no such split, or `datasets` is not installed.
     """
     try:
         from datasets import load_dataset
@@ -24,12 +24,12 @@ def hub_rows(location: str) -> Iterator[RawItem]:
     name, _, config = named.partition("#")
     try:
         dataset = load_dataset(name, config or None)
-    except Exception as exc:  # datasets raises its own, the hub's, and plain OSError and ValueError alike
+    except Exception as exc:  # datasets raises its own errors, the hub's, and plain OSError and ValueError
         reason = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
-        todo = "name one as in hf:ID#CONFIG" if "onfig" in reason else "check the id, the network and its access"
+        todo = "name a config, as in hf:ID#CONFIG" if "onfig" in reason else "check the id, the network and your access"
         raise InputError(f"{location}: cannot be loaded: {reason}; {todo}") from exc
     chosen = split or next((known for known in _SPLITS if known in dataset), next(iter(dataset)))
     if chosen not in dataset:
-        raise InputError(f"{location}: has no split {chosen!r}; it has {', '.join(dataset)}")
+        raise InputError(f"{location} has no split {chosen!r}; use one of {', '.join(dataset)}")
     for number, values in enumerate(dataset[chosen], start=1):
         yield rows_of(values, location, number)

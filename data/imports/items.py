@@ -10,7 +10,7 @@ MAX_SHOWN_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """A row as the file has it. `number`: its line in JSONL, its record in CSV (the header is 1), else its position."""
+    """A row as it is in the file. `number`: the line in JSONL, the record in CSV (header is 1), else the position."""
 
     file: str
     number: int
@@ -19,9 +19,9 @@ class RawRow:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A usable row. `is_carried`: the row is a variant's and only carries its original question along.
+    """A usable row. `is_carried`: the row is a variant and only brings its original question with it.
 
-    `suspicions` are things a person should look at though the row is imported (two equal options and the like).
+    `suspicions` are things somebody should check although the row is imported (such as two equal options).
     """
 
     file: str
@@ -37,7 +37,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A row that cannot be used: which, why, what to do, and how it began."""
+    """A row that cannot be used: which one, why, what to do, and the beginning of its text."""
 
     file: str
     number: int
@@ -47,13 +47,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about a whole file."""
+    """A remark on a whole file."""
 
     file: str
     text: str
 
 
 def shown(value: object) -> str:
-    """The beginning of a value for a report; never more than MAX_SHOWN_CHARACTERS."""
+    """The beginning of a value, for a report; at most MAX_SHOWN_CHARACTERS."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"

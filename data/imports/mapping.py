@@ -1,4 +1,4 @@
-"""Which column is what: guessed from names and first rows, shown to a person before it is used."""
+"""Which column means what: guessed from names and first rows, and shown to the user before it is applied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,7 +40,7 @@ _OPTION_COLUMN_PATTERNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """Names of columns. `options` is one column with a list, or one column an option; empty for open questions."""
+    """Column names. `options` is one column with a list, or one column per option; empty for open questions."""
 
     context: str
     options: tuple[str, ...]
@@ -51,26 +51,26 @@ class ColumnMapping:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object], guess: "ColumnMapping | None" = None) -> "ColumnMapping":
-        """From JSON-able settings; a field that they leave out is as guessed.
+        """From JSON settings; fields left out keep the guess.
 
         Raises:
-            InputError: an unknown field or scheme, a value of another kind, or no context column, guessed or named.
+            InputError: an unknown field or scheme, a value of the wrong type, or no context column, guessed or named.
         """
         known = set(cls.__dataclass_fields__)
         unknown = sorted(set(settings) - known)
         if unknown:
-            raise InputError(f"mapping: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+            raise InputError(f"mapping: unknown field {', '.join(unknown)}; use one of {', '.join(sorted(known))}")
         named = (asdict(guess) if guess is not None else {}) | dict(settings)
         if "answer" in settings and "answer_scheme" not in settings:
-            named.pop("answer_scheme", None)  # it was guessed from another column
+            named.pop("answer_scheme", None)  # the guess was for another column
         scheme = named.get("answer_scheme", "auto")
         if scheme not in ANSWER_SCHEMES:
-            raise InputError(f"mapping: answer_scheme {scheme!r}; use one of {', '.join(ANSWER_SCHEMES)}")
+            raise InputError(f"mapping: unknown answer_scheme {scheme!r}; use one of {', '.join(ANSWER_SCHEMES)}")
         options = named.get("options", ())
         if isinstance(options, str):
             options = (options,)
         if not isinstance(options, Sequence) or not isinstance(named.get("context"), str):
-            raise InputError("mapping: `context` names a column and `options` one or several")
+            raise InputError("mapping: `context` must name one column and `options` one or more; correct the mapping")
         optional = {name: named.get(name) for name in ("answer", "key", "subject")}
         return cls(
             context=str(named["context"]),
@@ -82,7 +82,7 @@ class ColumnMapping:
 
 @dataclass(frozen=True, slots=True)
 class MappingGuess:
-    """`mapping` is None where no context column was found; `notes` say what was guessed on what ground."""
+    """`mapping` is None if no context column was found; `notes` say what was guessed, and from what."""
 
     mapping: ColumnMapping | None
     columns: tuple[str, ...]
@@ -95,7 +95,7 @@ def guess_mapping(rows: Sequence[RawRow]) -> MappingGuess:
     lowered = {name.strip().lower(): name for name in columns}
     context = _first_of(_CONTEXT_NAMES, lowered)
     if context is None:
-        return MappingGuess(None, columns, (f"no column looks like a question among {', '.join(columns)}",))
+        return MappingGuess(None, columns, (f"none of the columns looks like a question: {', '.join(columns)}",))
     options = _options(columns, lowered, rows)
     answer = _first_of([name for name in _ANSWER_NAMES if lowered.get(name) not in options], lowered)
     counts_from_0 = answer is not None and bool(options) and _are_indexes(answer, options, rows)
@@ -110,9 +110,9 @@ def guess_mapping(rows: Sequence[RawRow]) -> MappingGuess:
     notes = [f"question from {context!r}"]
     notes.append(f"options from {', '.join(map(repr, options))}" if options else "no options: open questions")
     if answer is None:
-        notes.append("no answer column: rows come in unlabelled")
+        notes.append("no answer column: rows are imported without answers")
     else:
-        notes.append(f"answer from {answer!r}{', counted from 0' if counts_from_0 else ''}")
+        notes.append(f"answer from {answer!r}{', counting from 0' if counts_from_0 else ''}")
     left = [name for name in columns if name not in {context, answer, mapping.key, mapping.subject, *options}]
     if left:
         notes.append(f"not used: {', '.join(map(repr, left))}")
@@ -120,11 +120,13 @@ def guess_mapping(rows: Sequence[RawRow]) -> MappingGuess:
 
 
 def require_columns(mapping: ColumnMapping, row: RawRow) -> None:
-    """Raises InputError naming the columns that the row lacks."""
+    """Raises InputError if the row lacks a mapped column, naming it."""
     wanted = [mapping.context, *mapping.options, *filter(None, (mapping.answer,))]
     lacking = [name for name in wanted if name not in row.values]
     if lacking:
-        raise InputError(f"lacks {', '.join(map(repr, lacking))}; it has {', '.join(map(repr, row.values))}")
+        raise InputError(
+            f"the row has no column {', '.join(map(repr, lacking))}; it has {', '.join(map(repr, row.values))}"
+        )
 
 
 def _first_of(names: Sequence[str], lowered: Mapping[str, str]) -> str | None:
@@ -132,7 +134,7 @@ def _first_of(names: Sequence[str], lowered: Mapping[str, str]) -> str | None:
 
 
 def _are_indexes(answer: str, options: Sequence[str], rows: Sequence[RawRow]) -> bool:
-    """Whether all answers are integers, one of them 0, and some are no option's text: then none is meant as text."""
+    """Whether all answers are integers, one is 0 and some match no option's text: then none is meant as text."""
     cells = [(str(row.values.get(answer)).strip(), row) for row in rows if row.values.get(answer) not in (None, "")]
     if not cells or not all(cell.isdecimal() for cell, _ in cells) or "0" not in {cell for cell, _ in cells}:
         return False

@@ -1,4 +1,4 @@
-"""Option cells to a tuple of texts with the file's own labels, whatever way the file writes them."""
+"""Option cells to a tuple of texts with the file's own labels, however the file writes them."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ MAX_OPTIONS: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Texts in the file's order; `labels` are the file's own names for them, empty where it has none."""
+    """Texts in the file's order; `labels` are the file's own names for them, empty if it has none."""
 
     texts: tuple[str, ...]
     labels: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ def options_from_cell(cell: object) -> Options:
     """From a list, a list of {label, text}, {text: [...], label: [...]}, a list written as text, or lettered lines.
 
     Raises:
-        InputError: none of these, or an empty option.
+        InputError: none of these forms, or an empty option.
     """
     if isinstance(cell, str):
         return _from_text(cell)
@@ -39,21 +39,21 @@ def options_from_cell(cell: object) -> Options:
             labels = [str(element["label"]) for element in cell if element.get("label") is not None]
             return _checked(texts, labels if len(labels) == len(texts) else [])
         return _checked([_text_of(element) for element in cell], [])
-    raise InputError(f"options are {shown(cell)}; a list of texts is expected")
+    raise InputError(f"options are {shown(cell)}; give a list of texts")
 
 
 def options_from_cells(cells: Sequence[tuple[str, object]]) -> Options:
-    """From one column an option: (column name, cell) in order; null or empty ones at the end do not count.
+    """From one column per option: (column name, cell) in order; null or empty ones at the end are ignored.
 
     Raises:
-        InputError: an empty option before the last one.
+        InputError: an empty option before the last.
     """
     texts = [None if cell is None else _text_of(cell) for _, cell in cells]
     while texts and not (texts[-1] or "").strip():
         texts.pop()
     for (name, _), text in zip(cells, texts, strict=False):
         if not (text or "").strip():
-            raise InputError(f"option {name!r} is empty; fill it or remove the row")
+            raise InputError(f"option {name!r} is empty; fill it in or remove the row")
     return _checked([text or "" for text in texts], [])
 
 
@@ -70,7 +70,7 @@ def _from_text(cell: str) -> Options:
             letter, text = found.pop()
             found.append((letter, f"{text}\n{line}"))
         else:
-            raise InputError(f"options {shown(cell)!r}: write a JSON list, or one line an option: A. ..., B. ...")
+            raise InputError(f"options {shown(cell)!r}: write a JSON list, or one line per option: A. ..., B. ...")
     return _checked([text for _, text in found], [letter for letter, _ in found])
 
 
@@ -82,7 +82,7 @@ def _literal(text: str) -> object:
     try:
         value: object = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError) as exc:
-        raise InputError(f"options {shown(text)!r}: is neither a JSON nor a Python list") from exc
+        raise InputError(f"options {shown(text)!r} are neither a JSON nor a Python list; write a JSON list") from exc
     return value
 
 
@@ -93,7 +93,7 @@ def _from_columns(cell: Mapping[object, object]) -> Options:
         return _checked([_text_of(text) for text in texts], [str(name) for name in names])
     if cell and all(isinstance(key, str) and isinstance(value, str) for key, value in cell.items()):
         return _checked([str(value) for value in cell.values()], [str(key) for key in cell])
-    raise InputError(f"options are {shown(cell)}; a list of texts is expected")
+    raise InputError(f"options are {shown(cell)}; give a list of texts")
 
 
 def _text_of(value: object) -> str:
@@ -101,15 +101,15 @@ def _text_of(value: object) -> str:
         return value
     if isinstance(value, bool | int | float):
         return str(value)
-    raise InputError(f"option is {shown(value)}; a text is expected")
+    raise InputError(f"an option is {shown(value)}; give a text")
 
 
 def _checked(texts: Sequence[str], labels: Sequence[str]) -> Options:
     for position, text in enumerate(texts, start=1):
         if not text.strip():
-            raise InputError(f"option {position} is empty; fill it or remove the row")
+            raise InputError(f"option {position} is empty; fill it in or remove the row")
     if not MIN_OPTIONS <= len(texts) <= MAX_OPTIONS:
-        raise InputError(f"{len(texts)} options; {MIN_OPTIONS} to {MAX_OPTIONS} are expected")
+        raise InputError(f"{len(texts)} options; give {MIN_OPTIONS} to {MAX_OPTIONS}")
     if labels and len(labels) != len(texts):
-        raise InputError(f"{len(labels)} option labels for {len(texts)} options")
+        raise InputError(f"{len(labels)} option labels for {len(texts)} options; give one label per option")
     return Options(tuple(texts), tuple(labels))

@@ -1,4 +1,4 @@
-"""The formats by name, which one a file is, and the one way to read any of them."""
+"""The formats by name, how a file's format is detected, and one function that reads them all."""
 
 import itertools
 import re
@@ -23,9 +23,9 @@ PEEK_ROWS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file or hub data set as it will be read. `rows_seen` are its first rows, for a preview.
+    """One file or hub dataset as it will be read. `rows_seen` are its first rows, for a preview.
 
-    `is_one_of_several`: other files of the same location are read with it.
+    `is_one_of_several`: other files from the same location are read with it.
     """
 
     name: str
@@ -37,16 +37,16 @@ class Source:
 
 
 def inspect(location: str, *, encoding: str | None = None) -> list[Source]:
-    """What there is to import at a file, a folder, or `hf:ID`; reads only the first rows of each file.
+    """What can be imported from a file, a folder or `hf:ID`; reads only the first rows of each file.
 
     Raises:
-        InputError: nothing there that can be read. One damaged file of a folder is a source without rows, whose
-            guess says why.
+        InputError: nothing readable was found. A damaged file in a folder becomes a source without rows, whose guess
+            says why.
     """
     paths: list[Path | str] = [location] if location.startswith(HUB_PREFIX) else [*importable_files(Path(location))]
     sources = []
     for path in paths:
-        guess = MappingGuess(None, (), ("no row could be read",))
+        guess = MappingGuess(None, (), ("no rows could be read",))
         seen: tuple[RawRow, ...] = ()
         try:
             first = itertools.islice(_raw_rows(path, encoding), PEEK_ROWS)
@@ -61,7 +61,7 @@ def inspect(location: str, *, encoding: str | None = None) -> list[Source]:
 
 
 def detect(rows: Iterable[RawRow]) -> FormatName:
-    """By the keys of the first row."""
+    """From the keys of the first row."""
     first = next(iter(rows), None)
     keys = set(first.values) if first else set()
     if {"original_context", "original_choices", "perturbation_type"} <= keys:
@@ -86,13 +86,13 @@ def read(
     mapping: Mapping[str, object] | None = None,
     encoding: str | None = None,
 ) -> Iterator[Parsed | Refusal | Notice]:
-    """Every row of a source, parsed or refused, in order. `format_name` and `mapping` overrule what was found.
+    """Every row of a source, parsed or refused, in order. `format_name` and `mapping` override what was detected.
 
     Args:
-        mapping: fields of ColumnMapping; those left out are as guessed.
+        mapping: fields of ColumnMapping; those left out keep the guess.
 
     Raises:
-        InputError: the file as a whole cannot be read, or the mapping lacks the context and it could not be guessed.
+        InputError: the file as a whole cannot be read, or no context column is mapped or guessed.
     """
     rows = _raw_rows(source.path, encoding)
     match format_of(source, format_name, mapping):
@@ -110,25 +110,25 @@ def read(
 
 
 def format_of(source: Source, format_name: FormatName | None, mapping: Mapping[str, object] | None) -> FormatName:
-    """The format declared, else found; a mapping says that it is a table like any other.
+    """The declared format, otherwise the detected one; a mapping implies the generic format.
 
     Raises:
-        InputError: a mapping is given with a format that has its own columns.
+        InputError: a mapping was given for a format with fixed columns.
     """
     if mapping is None:
         return format_name or source.format_name
     if format_name not in (None, "generic"):
-        raise InputError(f"format {format_name} has its own columns; leave out --map, or use the format generic")
+        raise InputError(f"format {format_name} has fixed columns; leave out --map, or use the format generic")
     return "generic"
 
 
 def mapping_of(source: Source, mapping: Mapping[str, object] | None) -> ColumnMapping | None:
-    """The columns named, else guessed. Raises InputError for a mapping that cannot be."""
+    """The named columns, otherwise the guessed ones. Raises InputError for an invalid mapping."""
     return source.guess.mapping if mapping is None else ColumnMapping.from_settings(mapping, source.guess.mapping)
 
 
 def benchmark_name(location: str) -> str:
-    """The default name: that of the file, folder or data set."""
+    """The default name: that of the file, folder or dataset."""
     if location.startswith(HUB_PREFIX):
         return re.split("[:#]", location.removeprefix(HUB_PREFIX).strip("/").split("/")[-1])[0] or "hub"
     path = Path(location).absolute()

@@ -1,1 +1,1 @@
-"""SQL, one class a table: records in, records out."""
+"""SQL, one class per table: records in, records out."""

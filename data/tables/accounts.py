@@ -10,15 +10,15 @@ _COLUMNS = "name, display_name, role, password_hash, is_active, ls_user_id, crea
 
 
 class AccountTable:
-    """People of the desk."""
+    """Users of the desk."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, account: Account) -> None:
-        """Raises ConflictError when the name is taken."""
+        """Raises ConflictError if the name is taken."""
         if self.find(account.name) is not None:
-            raise ConflictError(f"account {account.name!r} exists already; choose another name")
+            raise ConflictError(f"account {account.name!r} already exists; choose another name")
         self._connection.execute(
             f"INSERT INTO account ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
@@ -40,7 +40,7 @@ class AccountTable:
         """Raises NotFoundError."""
         account = self.find(name)
         if account is None:
-            raise NotFoundError(f"no account {name!r}; `sagedesk account list` shows all")
+            raise NotFoundError(f"no account {name!r}; `sagedesk account list` shows all accounts")
         return account
 
     def all(self) -> list[Account]:
@@ -70,7 +70,7 @@ class SessionTable:
         )
 
     def account_of(self, session_hash: str, now: datetime) -> Account | None:
-        """The active account behind a live session."""
+        """The active account of an unexpired session."""
         row = self._connection.execute(
             f"""
             SELECT {", ".join("account." + column.strip() for column in _COLUMNS.split(","))}
@@ -104,7 +104,7 @@ class SignInLinkTable:
         )
 
     def use(self, link_hash: str, now: datetime) -> str | None:
-        """The account of an unused, unexpired link, which is then used up; None otherwise."""
+        """The account of an unused, unexpired link, which is then spent; None otherwise."""
         row = self._connection.execute(
             "UPDATE sign_in_link SET used_at = ? WHERE link_hash = ? AND used_at IS NULL AND expires_at > ? "
             "RETURNING account",

@@ -1,4 +1,4 @@
-"""Annotations: revisions are appended, never changed; the current one of each is what counts. Refuses to delete."""
+"""Annotations: revisions are appended, never changed; only the current one counts. Refuses to delete."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -40,7 +40,7 @@ _SCHEMA: Final = pa.schema(
     ]
 )
 _ANSWERS: Final = ("tc", "lc", "au")
-# Label Studio's ids of a console annotation are known after its push: the map has them, the revision has not.
+# A console annotation's Label Studio ids are only known after its push: they are in the map, not in the revision.
 _FROM_MAP: Final = ("ls_server", "ls_task_id", "ls_annotation_id")
 _COLUMNS: Final = ", ".join(
     f"coalesce(annotated.{name}, mapped.{name}) AS {name}" if name in _FROM_MAP else f"annotated.{name}"
@@ -76,7 +76,7 @@ class AnnotationTable:
             self._connection.unregister("appended_annotations")
 
     def current(self, annotation_id: AnnotationId) -> Annotation | None:
-        """The newest revision, a tombstone too; None for an id that was never seen."""
+        """The newest revision, tombstones included; None for an unknown id."""
         return self.current_by_ids([annotation_id]).get(annotation_id)
 
     def current_by_ids(self, annotation_ids: Sequence[AnnotationId]) -> dict[AnnotationId, Annotation]:
@@ -86,11 +86,11 @@ class AnnotationTable:
         return {annotation.annotation_id: annotation for annotation in map(_annotation, rows)}
 
     def current_of_variant(self, variant_id: VariantId) -> list[Annotation]:
-        """One a person and annotation, oldest first; deleted and skipped ones among them."""
+        """One per person and annotation, oldest first, including deleted and skipped ones."""
         return self.current_of_variants([variant_id]).get(variant_id, [])
 
     def current_of_variants(self, variant_ids: Sequence[VariantId]) -> dict[VariantId, list[Annotation]]:
-        """As `current_of_variant`, for many; variants without annotations are absent."""
+        """Like `current_of_variant`, for many; variants without annotations are absent."""
         rows = self._connection.execute(
             f"{_CURRENT} WHERE annotated.variant_id IN (SELECT unnest(?::TEXT[])) "
             "ORDER BY annotated.created_at, annotated.annotation_id",
@@ -102,7 +102,7 @@ class AnnotationTable:
         return by_variant
 
     def current_by(self, variant_id: VariantId, annotator: str) -> Annotation | None:
-        """What this person says of the variant now; a tombstone only where nothing else is left."""
+        """This person's current annotation of the variant; a tombstone only if nothing else is left."""
         rows = self._connection.execute(
             f"{_CURRENT} WHERE annotated.variant_id = ? AND annotated.annotator = ? "
             "ORDER BY annotated.is_deleted, annotated.updated_at DESC, annotated.annotation_id LIMIT 1",
@@ -111,7 +111,7 @@ class AnnotationTable:
         return _annotation(rows[0]) if rows else None
 
     def revisions(self, annotation_id: AnnotationId) -> list[Annotation]:
-        """All, by number."""
+        """All revisions, in order."""
         rows = self._connection.execute(
             f"{_REVISIONS} WHERE annotated.annotation_id = ? ORDER BY annotated.revision", [annotation_id]
         ).fetchall()
@@ -124,7 +124,7 @@ class AnnotationTable:
         return int(number)
 
     def next_revisions(self, annotation_ids: Sequence[AnnotationId]) -> dict[AnnotationId, int]:
-        """As `next_revision`, for many."""
+        """Like `next_revision`, for many."""
         rows = self._connection.execute(
             "SELECT annotation_id, max(revision) + 1 FROM annotation "
             "WHERE annotation_id IN (SELECT unnest(?::TEXT[])) GROUP BY annotation_id",

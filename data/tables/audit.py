@@ -1,4 +1,4 @@
-"""Who did what, when, to what, and whether it was allowed. Appended only."""
+"""Who did what, when, to what, and whether it was allowed. Append-only."""
 
 import json
 from collections.abc import Mapping

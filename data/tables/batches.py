@@ -1,7 +1,7 @@
-"""Whole batches in and out of a table: Arrow in, one statement, no row at a time (70 to 500 times slower here).
+"""Whole batches in and out of a table: Arrow in, one statement; row by row is 70 to 500 times slower here.
 
-Refuses to know any table: the caller names key and order. Duplicates inside a batch are dropped first, because with two
-versions of a key in one batch a plain ON CONFLICT silently keeps the first.
+Knows no particular table: the caller names the key and the order. Duplicates inside a batch are dropped first, because
+with two versions of a key in one batch, a plain ON CONFLICT silently keeps the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ _POSITION: Final = "batch_position"
 
 
 def insert_missing(connection: Connection, table: str, batch: pa.Table, *, key: Sequence[str]) -> int:
-    """Insert the rows whose key is not there yet; of equal keys in the batch the first counts. Returns how many."""
+    """Insert the rows whose key is new; of equal keys in the batch, the first counts. Returns how many were new."""
     return _insert(connection, table, batch, key, order=f"{_POSITION} ASC", on_conflict="DO NOTHING")
 
 
 def upsert(
     connection: Connection, table: str, batch: pa.Table, *, key: Sequence[str], newest: Sequence[str] = ()
 ) -> int:
-    """Insert, or replace the row of the same key; returns rows inserted or replaced.
+    """Insert, or replace the row with the same key; returns how many rows were inserted or replaced.
 
     `newest` names the columns whose greatest tuple wins, in the batch and against the stored row (an equal tuple
-    changes nothing), so that batches may come in any order and more than once. Without it the last comer wins.
+    changes nothing), so that batches may arrive in any order and more than once. Without it, the last row wins.
     """
     others = [name for name in batch.schema.names if name not in key]
     assignments = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in others)
@@ -40,7 +40,7 @@ def upsert(
 
 
 def fetch_table(connection: Connection, sql: str, parameters: Mapping[str, object], schema: pa.Schema) -> pa.Table:
-    """The rows of a query as Arrow, in the columns and types of `schema`."""
+    """A query's rows as Arrow, with the columns and types of `schema`."""
     table: pa.Table = connection.sql(sql, params=dict(parameters)).to_arrow_table()
     return table.select(schema.names).cast(schema)
 

@@ -1,4 +1,4 @@
-"""In which part each question cluster stands. Written once a cluster; refuses to move one that has its part."""
+"""The part of each question cluster. Written once per cluster; refuses to move one that already has a part."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,20 +12,20 @@ from data.tables.batches import insert_missing
 
 
 class StandingPart(NamedTuple):
-    """`benchmark` is the first by name of those that hold the cluster."""
+    """`benchmark` is the first by name of those that contain the cluster."""
 
     benchmark: str
     part: Part
 
 
 class ClusterPartTable:
-    """Reads and writes `cluster_part` on the connection given; the caller owns the transaction."""
+    """Reads and writes `cluster_part` on the given connection; the caller owns the transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, parts: Mapping[str, Part], now: datetime) -> int:
-        """Number of new clusters; one that has a part keeps it."""
+        """Returns how many clusters are new; one that already has a part keeps it."""
         batch = pa.table(
             {
                 "cluster_id": pa.array(list(parts), pa.string()),
@@ -44,11 +44,11 @@ class ClusterPartTable:
         return {cluster: StandingPart(benchmark, part) for cluster, benchmark, part in rows}
 
     def without_part(self, variant_ids: Sequence[VariantId] | None = None) -> dict[str, str]:
-        """Clusters that have none yet, with their benchmark (the first by name).
+        """Clusters without a part, with their benchmark (the first by name).
 
         Args:
-            variant_ids: those of the questions of these variants, where they pass their contract. None: those of all
-                current questions with options and an answer, and of every variant that was ever queued or decided.
+            variant_ids: look at the questions of these variants, if they pass their contract. None: at all current
+                questions with options and an answer, and those of every variant ever queued or decided.
         """
         if variant_ids is None:
             chosen = (

@@ -1,4 +1,4 @@
-"""Results of contract checks, one a variant and check; a later check of the same name replaces the earlier."""
+"""Results of contract checks, one per variant and check; a later check of the same name replaces the earlier one."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,18 +19,18 @@ class ContractCheckTable:
         upsert(self._connection, "contract_check", contract_checks_table(checks), key=["variant_id", "check"])
 
     def of(self, variant_id: VariantId) -> list[ContractCheck]:
-        """Required ones first, then by name; empty for a variant that was never checked."""
+        """Required ones first, then by name; empty for an unchecked variant."""
         return self.by_variant([variant_id]).get(variant_id, [])
 
     def by_variant(self, ids: Sequence[VariantId]) -> dict[VariantId, list[ContractCheck]]:
-        """As `of`, for many; variants that were never checked are absent."""
+        """Like `of`, for many; unchecked variants are absent."""
         checks: dict[VariantId, list[ContractCheck]] = {}
         for check in contract_checks_from(self.arrow(ids)):
             checks.setdefault(check.variant_id, []).append(check)
         return checks
 
     def arrow(self, ids: Sequence[VariantId] | None = None) -> pa.Table:
-        """CONTRACT_CHECK_SCHEMA, ordered by variant, required first, name; all variants when `ids` is None."""
+        """CONTRACT_CHECK_SCHEMA, ordered by variant, required first, name; all variants if `ids` is None."""
         asked = where(
             ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
         )

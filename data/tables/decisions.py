@@ -1,4 +1,4 @@
-"""Decisions: what the team holds true of a variant; at most one each."""
+"""Decisions: the team's final answers; at most one per variant."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -31,7 +31,7 @@ class DecisionTable:
         self._connection = connection
 
     def upsert(self, decision: Decision) -> None:
-        """Decide, or decide anew."""
+        """Record a decision, replacing an earlier one."""
         self.upsert_many([decision])
 
     def upsert_many(self, decisions: Iterable[Decision]) -> None:
@@ -52,7 +52,7 @@ class DecisionTable:
         upsert(self._connection, "decision", pa.Table.from_pylist(rows, schema=_SCHEMA), key=["variant_id"])
 
     def remove(self, variant_ids: Sequence[VariantId]) -> None:
-        """Back to undecided."""
+        """Make the variants undecided again."""
         self._connection.execute(
             "DELETE FROM decision WHERE variant_id IN (SELECT unnest(?::TEXT[]))", [list(variant_ids)]
         )
@@ -61,14 +61,14 @@ class DecisionTable:
         return self.by_ids([variant_id]).get(variant_id)
 
     def by_ids(self, variant_ids: Iterable[VariantId]) -> dict[VariantId, Decision]:
-        """Those that are decided."""
+        """Only variants that are decided."""
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM decision WHERE variant_id IN (SELECT unnest(?::TEXT[]))", [list(variant_ids)]
         ).fetchall()
         return {VariantId(row[0]): _decision(row) for row in rows}
 
     def count_since(self, since: datetime | None) -> int:
-        """Decided, or decided anew, after `since`; all if it is None. Without those in bulk, which teach nothing."""
+        """Decisions made or changed after `since`, all if None; without bulk decisions, which training ignores."""
         rows = self._connection.execute(
             "SELECT count(*) FROM decision WHERE basis <> 'bulk' AND ($since IS NULL OR decided_at > $since)",
             {"since": since},
@@ -76,7 +76,7 @@ class DecisionTable:
         return int(rows[0][0])
 
     def count(self) -> dict[str, int]:
-        """Decisions by outcome."""
+        """Number of decisions by outcome."""
         return dict(self._connection.execute("SELECT outcome, count(*) FROM decision GROUP BY outcome").fetchall())
 
 

@@ -1,4 +1,4 @@
-"""Drafts and submission tokens: what an annotator typed and has not submitted, and which form was already sent."""
+"""Drafts and submission tokens: what an annotator has not submitted yet, and which forms were already sent."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ from data.store import Connection
 
 
 class Submission(NamedTuple):
-    """The revision that a rendered form led to."""
+    """The revision that a submitted form created."""
 
     annotation_id: AnnotationId
     revision: int
 
 
 class DraftTable:
-    """One draft a variant and account; the newest text wins."""
+    """One draft per variant and account; the newest wins."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -60,7 +60,7 @@ class DraftTable:
 
 
 class SubmissionTable:
-    """Idempotency tokens of rendered forms: a second click finds the first's result."""
+    """Idempotency tokens of rendered forms: a second click finds the result of the first."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -74,6 +74,6 @@ class SubmissionTable:
 
 
 def _first(connection: Connection, sql: str, parameters: object = None) -> tuple[Any, ...] | None:
-    """The first row. All rows are fetched: a half-read result blocks the connection's next registration."""
+    """The first row. All rows are fetched, because a partly read result blocks the connection's next registration."""
     rows = connection.execute(sql, parameters).fetchall()
     return rows[0] if rows else None

@@ -1,4 +1,4 @@
-"""Which task is which variant and which of their annotations is which of ours, by server and project."""
+"""Which Label Studio task is which variant, and which of its annotations is which of ours, by server and project."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ _LINK_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class TaskLink:
-    """A pushed variant. `verifier_version` names whose verdicts the task shows; None while it shows none."""
+    """A pushed variant. `verifier_version` is the verifier whose verdicts the task shows; None while it shows none."""
 
     variant_id: VariantId
     ls_task_id: int
@@ -37,7 +37,7 @@ class TaskLink:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationLink:
-    """One of their annotations that is one of ours; `ls_updated_at` is their stamp of the version seen last."""
+    """A Label Studio annotation and ours; `ls_updated_at` is Label Studio's time stamp of the version last seen."""
 
     ls_annotation_id: int
     annotation_id: AnnotationId
@@ -90,7 +90,7 @@ class TaskMapTable:
         return frozenset(link.ls_task_id for link in self._links("true"))
 
     def remove(self, variant_ids: Sequence[VariantId]) -> None:
-        """Their tasks are gone; the next push makes new ones."""
+        """For tasks that are gone; the next push creates new ones."""
         self._connection.execute(
             "DELETE FROM task_map WHERE ls_server = $server AND ls_project_id = $project "
             "AND variant_id IN (SELECT unnest($ids::TEXT[]))",
@@ -98,7 +98,7 @@ class TaskMapTable:
         )
 
     def queued_without_task(self) -> list[VariantId]:
-        """Variants that wait for people and have no task yet, in queue order."""
+        """Queued variants without a task, in queue order."""
         rows = self._connection.execute(
             """
             SELECT q.variant_id FROM queue_item q JOIN variant USING (variant_id)
@@ -113,7 +113,7 @@ class TaskMapTable:
         return [VariantId(row[0]) for row in rows]
 
     def blind(self, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
-        """Those drawn blind on which nobody has given a complete answer: their verdicts stay here."""
+        """Blind variants that nobody has answered completely: their verdicts must not leave the desk."""
         rows = self._connection.execute(
             """
             SELECT q.variant_id FROM queue_item q
@@ -128,7 +128,7 @@ class TaskMapTable:
         return frozenset(VariantId(row[0]) for row in rows)
 
     def to_reveal(self, limit: int) -> list[TaskLink]:
-        """Tasks that show no verdict although there is one and it need not be hidden any more."""
+        """Tasks that show no verdict although there is one that need not be hidden any longer."""
         links = self._links(
             """
             verifier_version IS NULL AND EXISTS (
@@ -155,7 +155,7 @@ class AnnotationMapTable:
         self._server = ls_server
 
     def put(self, links: Sequence[AnnotationLink]) -> None:
-        """One of ours is one of theirs at a time: an earlier link of the same `annotation_id` goes."""
+        """An annotation has one counterpart at a time: an earlier link of the same `annotation_id` is removed."""
         rows = [{"ls_server": self._server, **asdict(link)} for link in links]
         batch = pa.Table.from_pylist(rows, schema=_LINK_SCHEMA)
         self._connection.execute(

@@ -9,7 +9,7 @@ from data.store import Connection
 
 
 class RegisteredModel(NamedTuple):
-    """`role` is verifier or generator; `kind` feature or causal_lm; `manifest` what the registry wrote of it."""
+    """`role` is verifier or generator; `kind` feature or causal_lm; `manifest` is what the registry recorded."""
 
     model_id: str
     role: str
@@ -20,13 +20,13 @@ class RegisteredModel(NamedTuple):
 
 
 class ModelTable:
-    """Reads and writes `model` on the connection given; the caller owns the transaction."""
+    """Reads and writes `model` on the given connection; the caller owns the transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def put(self, model: RegisteredModel) -> None:
-        """The same content again is the same model: its first row stays, its folder is brought up to date."""
+        """The same content is the same model: its first row stays and its folder is updated."""
         self._connection.execute(
             "INSERT INTO model (model_id, role, kind, folder, manifest, created_at) VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (model_id) DO UPDATE SET folder = excluded.folder",

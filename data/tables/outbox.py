@@ -1,4 +1,4 @@
-"""The outbox: what Label Studio has still to be told. A row is written in the transaction that saves the label."""
+"""The outbox: what has yet to be sent to Label Studio. A row is written in the transaction that saves the label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ OutboxKind = Literal["annotation", "deletion"]
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """`attempts` counts failed tries; `last_error` is that of the last."""
+    """`attempts` counts failed attempts; `last_error` belongs to the latest."""
 
     outbox_id: str
     kind: OutboxKind
@@ -31,7 +31,7 @@ class OutboxTable:
         self._connection = connection
 
     def add(self, *, kind: OutboxKind, annotation_id: AnnotationId, revision: int, now: datetime) -> str:
-        """Queue a push; the same one twice is one row. Returns its id."""
+        """Queue a push; queueing it twice makes one row. Returns its id."""
         outbox_id = "o_" + content_hash("outbox", kind, annotation_id, revision)[:20]
         self._connection.execute(
             "INSERT INTO outbox (outbox_id, kind, annotation_id, revision, created_at, attempts, next_attempt_at) "
@@ -41,7 +41,7 @@ class OutboxTable:
         return outbox_id
 
     def due(self, now: datetime, limit: int) -> list[OutboxRow]:
-        """Open rows whose turn has come: the newest revision of each annotation, oldest first."""
+        """Open rows due for an attempt: the newest revision of each annotation, oldest first."""
         rows = self._connection.execute(
             """
             SELECT outbox_id, kind, annotation_id, revision, created_at, attempts, next_attempt_at, last_error
@@ -54,7 +54,7 @@ class OutboxTable:
         return [OutboxRow(row[0], row[1], AnnotationId(row[2]), *row[3:]) for row in rows]
 
     def open_revisions(self, annotation_ids: Sequence[AnnotationId]) -> dict[AnnotationId, frozenset[int]]:
-        """Revisions of ours that are still on their way; annotations without any are absent."""
+        """Our revisions that have not arrived yet; annotations without any are absent."""
         rows = self._connection.execute(
             "SELECT annotation_id, list(revision) FROM outbox "
             "WHERE done_at IS NULL AND annotation_id IN (SELECT unnest(?::TEXT[])) GROUP BY annotation_id",
@@ -63,11 +63,11 @@ class OutboxTable:
         return {AnnotationId(row[0]): frozenset(row[1]) for row in rows}
 
     def mark_done(self, annotation_id: AnnotationId, revision: int, now: datetime) -> None:
-        """After the read-back; earlier revisions of the annotation are overtaken and done with it."""
+        """Call after the read-back; earlier revisions of the annotation are superseded and done as well."""
         self.mark_all_done({annotation_id: revision}, now)
 
     def mark_all_done(self, revisions: Mapping[AnnotationId, int], now: datetime) -> None:
-        """As `mark_done`, for many."""
+        """Like `mark_done`, for many."""
         self._connection.execute(
             """
             UPDATE outbox SET done_at = $now, last_error = NULL
@@ -89,11 +89,11 @@ class OutboxTable:
         return int(count)
 
     def synced_at(self, annotation_id: AnnotationId, revision: int) -> datetime | None:
-        """When Label Studio was seen to have this revision; None until then."""
+        """When this revision was confirmed in Label Studio; None until then."""
         return self.synced([annotation_id]).get((annotation_id, revision))
 
     def synced(self, annotation_ids: Sequence[AnnotationId]) -> dict[tuple[AnnotationId, int], datetime]:
-        """As `synced_at`, of every revision of many that was seen there."""
+        """Like `synced_at`, for every confirmed revision of many annotations."""
         rows = self._connection.execute(
             "SELECT annotation_id, revision, max(done_at) FROM outbox "
             "WHERE done_at IS NOT NULL AND annotation_id IN (SELECT unnest(?::TEXT[])) GROUP BY ALL",

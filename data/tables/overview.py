@@ -1,4 +1,4 @@
-"""How far the work has come: the funnel, yields by type, and what waits. Counts only, in one snapshot."""
+"""Progress of the work: the funnel, yields by type, and the backlog. Counts only, in one snapshot."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ _ANSWERED: Final = "SELECT variant_id FROM annotation_current WHERE NOT is_delet
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """Current questions, then variants at each stage; a variant counts at every stage that it reached."""
+    """Current questions, then variants at each stage; a variant counts at every stage it has reached."""
 
     questions: int
     generated: int
@@ -24,7 +24,7 @@ class Funnel:
 
 @dataclass(frozen=True, slots=True)
 class TypeYield:
-    """One variant type's variants by stage. `judged_valid` is the latest verifier's word."""
+    """One variant type's variants by stage. `judged_valid` counts the latest verifier's verdicts."""
 
     variant_type: VariantTypeKey
     generated: int
@@ -36,7 +36,7 @@ class TypeYield:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits: queued items that nobody has answered, labels on their way out, odd arrivals for a person to see."""
+    """What is waiting: unanswered queue items, labels not yet sent, and quarantined labels that need a person."""
 
     unanswered: int
     outbox_open: int
@@ -62,7 +62,7 @@ class OverviewTable:
         return Funnel(*counts)
 
     def yields(self) -> list[TypeYield]:
-        """Types that have variants, by name."""
+        """Types with variants, by name."""
         rows = self._connection.execute(
             """
             SELECT variant_type, count(*), count(*) FILTER (passes), count(*) FILTER (is_valid),

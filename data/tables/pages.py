@@ -1,4 +1,4 @@
-"""What a list of many rows needs: the page that goes out and the filters that come in, as parameters only."""
+"""Paging and filtering of long lists; filter values travel as parameters only."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """One screenful; `total` counts the matches on all pages."""
+    """One page of results; `total` counts the matches on all pages."""
 
     items: tuple[Item, ...]
     total: int
@@ -16,16 +16,16 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A WHERE clause (empty when nothing is asked) with its named parameters."""
+    """A WHERE clause (empty without conditions) with its named parameters."""
 
     clause: str
     parameters: dict[str, object]
 
 
 def where(*conditions: tuple[str, str, object], always: tuple[str, ...] = ()) -> Filter:
-    """Join (SQL with `$name`, name, value) by AND, leaving out those whose value is None.
+    """Join conditions (SQL with `$name`, name, value) by AND, leaving out those whose value is None.
 
-    The SQL is ours and fixed; what a person typed travels in the values alone.
+    The SQL is ours and fixed; user input is only ever in the values.
     """
     asked = [condition for condition in conditions if condition[2] is not None]
     parts = [*always, *(sql for sql, _, _ in asked)]

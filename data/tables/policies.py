@@ -1,4 +1,4 @@
-"""What leads set for the whole desk (blind share, queue seed, guidelines version): a name, a JSON value, by whom."""
+"""Settings that leads make for the whole desk (blind share, queue seed, guidelines version), and who made them."""
 
 import json
 from datetime import datetime
@@ -15,10 +15,10 @@ class PolicyTable:
         self._connection = connection
 
     def get(self, name: str, default: Value) -> Value:
-        """The value set last, of the type of `default`; `default` while nobody has set one.
+        """The latest value, which has the type of `default`; `default` while none is set.
 
         Raises:
-            StoreError: what is stored has another type.
+            StoreError: the stored value has another type.
         """
         rows = self._connection.execute("SELECT value FROM policy WHERE name = ?", [name]).fetchall()
         if not rows:
@@ -27,7 +27,7 @@ class PolicyTable:
         if isinstance(default, float) and type(value) is int:
             value = float(value)
         if type(value) is not type(default):
-            raise StoreError(f"policy {name!r} holds {value!r}, expected a {type(default).__name__}; set it again")
+            raise StoreError(f"policy {name!r} is {value!r}, but must be a {type(default).__name__}; set it again")
         return value
 
     def set(self, name: str, value: bool | int | float | str, by: str, now: datetime) -> None:

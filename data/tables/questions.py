@@ -29,7 +29,7 @@ _CURRENT: Final = "superseded_by IS NULL"
 
 @dataclass(frozen=True, slots=True)
 class QuestionCounts:
-    """What an import met: content never seen, seen before, and other content under a known source key."""
+    """An import's questions: new content, known content, and new content under a known source key."""
 
     new: int
     same: int
@@ -41,9 +41,9 @@ class QuestionTable:
         self._connection = connection
 
     def upsert(self, questions: Iterable[Question], *, now: datetime) -> QuestionCounts:
-        """Insert what is not there; within one (benchmark, source_key) the last comer supersedes the others.
+        """Insert what is new; within one (benchmark, source_key), the last question supersedes the others.
 
-        The same batch again counts as all same. A question that the batch still holds under another key stays current.
+        Repeating a batch counts every question as known. One that the batch still has under another key stays current.
         """
         batch = list(questions)
         stored = self._stored(batch)
@@ -81,10 +81,10 @@ class QuestionTable:
         try:
             return self.by_ids([question_id])[question_id]
         except KeyError:
-            raise NotFoundError(f"there is no question {question_id}; `sagedesk question list` shows them") from None
+            raise NotFoundError(f"no question {question_id}; `sagedesk question list` shows all questions") from None
 
     def by_ids(self, ids: Iterable[QuestionId]) -> dict[QuestionId, Question]:
-        """Those that exist, superseded ones too."""
+        """The existing ones, including superseded ones."""
         return {question.question_id: question for question in questions_from(self.arrow(ids=list(ids)))}
 
     def page(
@@ -96,7 +96,7 @@ class QuestionTable:
         offset: int = 0,
         limit: int = 200,
     ) -> Page[Question]:
-        """`search` is plain text, found in context, options, subject, key or as the id, whatever its case."""
+        """`search` is plain text, matched case-insensitively in context, options, subject and key, or an exact id."""
         asked = where(
             (_MATCHES, "search", search or None),
             ("benchmark = $benchmark", "benchmark", benchmark),
@@ -112,7 +112,7 @@ class QuestionTable:
         return Page(tuple(questions_from(rows)), total[0][0])
 
     def benchmarks(self) -> list[tuple[str, int]]:
-        """Current questions by benchmark, by name."""
+        """Number of current questions by benchmark, sorted by name."""
         return self._connection.execute(
             f"SELECT benchmark, count(*) FROM question WHERE {_CURRENT} GROUP BY benchmark ORDER BY benchmark"
         ).fetchall()
@@ -125,7 +125,7 @@ class QuestionTable:
         limit: int | None = None,
         answered_only: bool = False,
     ) -> pa.Table:
-        """QUESTION_SCHEMA, ordered by benchmark, source key (numbers as numbers), id; superseded ones by `ids` only."""
+        """QUESTION_SCHEMA, ordered by benchmark, source key (numerically), id; superseded ones only if in `ids`."""
         asked = where(
             ("question_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
             ("benchmark = $benchmark", "benchmark", benchmark),
@@ -139,11 +139,11 @@ class QuestionTable:
         )
 
     def count(self) -> int:
-        """Current questions."""
+        """Number of current questions."""
         return int(self._connection.execute(f"SELECT count(*) FROM question WHERE {_CURRENT}").fetchall()[0][0])
 
     def duplicate_groups(self) -> list[tuple[QuestionId, ...]]:
-        """Current questions that differ in case, space, normal form or option order only; largest groups first."""
+        """Current questions that differ only in case, space, Unicode form or option order; largest groups first."""
         groups = self._connection.execute(
             f"SELECT list(question_id ORDER BY question_id) AS ids FROM question WHERE {_CURRENT} "
             "GROUP BY cluster_id HAVING count(*) > 1 ORDER BY len(ids) DESC, ids[1]"
@@ -151,7 +151,7 @@ class QuestionTable:
         return [tuple(QuestionId(one) for one in ids) for (ids,) in groups]
 
     def _stored(self, batch: Sequence[Question]) -> list["_Stored"]:
-        """Rows that share an id or a source key with the batch."""
+        """Stored rows that share an id or a source key with the batch."""
         rows = self._connection.execute(
             "SELECT question_id, benchmark, source_key, superseded_by FROM question "
             "WHERE question_id IN (SELECT unnest($ids::TEXT[])) OR (benchmark, source_key) IN "

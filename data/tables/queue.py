@@ -1,6 +1,6 @@
-"""The review queue: what waits for people, why, in which order for whom, and who has what open.
+"""The review queue: what is waiting for review and why, each account's order, and who has which item open.
 
-Reads annotations only to know who has answered what; writing them is not its business.
+Reads annotations only to see who has answered what; never writes them.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from data.store import Connection
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
-    """A variant that waits. `share` is the blind share in force when its blindness was drawn with `draw_seed`.
+    """A queued variant. `share` is the blind share at the time its blindness was drawn with `draw_seed`.
 
-    A variant of a gate question is blind whatever the share.
+    A variant of a gate question is always blind.
     """
 
     variant_id: VariantId
@@ -34,9 +34,9 @@ class QueueItem:
 class QueueCandidate:
     """A contract-passing variant with its latest probabilities.
 
-    `has_unparsed`: a latest verdict did not parse. What the latest verifier does not answer is None: one that judges
-    validity at once leaves the dimensions out. `is_in_gate`: its question is kept for judging verifiers.
-    `is_queued_blind`: how it stands in the queue; None where it does not.
+    `has_unparsed`: one of the latest verdicts could not be parsed. Targets that the latest verifier does not answer are
+    None: one that judges validity in one pass gives no dimensions. `is_in_gate`: its question is reserved for judging
+    verifiers. `is_queued_blind`: its blindness in the queue; None if it is not queued.
     """
 
     variant_id: VariantId
@@ -51,7 +51,7 @@ class QueueCandidate:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """`done`: answered by as many people as the overlap asks for. `waiting`: open to the account that asked."""
+    """`done`: answered by as many people as the overlap requires. `waiting`: open to the requesting account."""
 
     total: int
     done: int
@@ -62,7 +62,7 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """An account's newest revision from the console; `synced_at` is None until its read-back."""
+    """An account's newest revision from the console; `synced_at` is None until it is read back."""
 
     variant_id: VariantId
     annotation_id: AnnotationId
@@ -71,7 +71,7 @@ class LastAnswer:
     is_skipped: bool
 
 
-# An item is open to an account until the account answered or skipped it, or enough others answered it.
+# An item is open to an account until the account has answered or skipped it, or enough others have answered it.
 _OPEN_TO = """
     NOT EXISTS (
         SELECT 1 FROM annotation_current a
@@ -85,13 +85,13 @@ _OPEN_TO = """
 
 
 class QueueTable:
-    """Entries and their order."""
+    """Queue items and their order."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def candidates(self, variant_ids: Sequence[VariantId]) -> list[QueueCandidate]:
-        """Those of `variant_ids` that were checked and pass their contract, in id order."""
+        """Those of `variant_ids` that pass their contract, in id order."""
         wanted = pa.table({"variant_id": pa.array(list(dict.fromkeys(variant_ids)), pa.string())})
         self._connection.register("wanted_for_queue", wanted)
         try:
@@ -121,9 +121,9 @@ class QueueTable:
         return [QueueCandidate(VariantId(row[0]), *row[1:]) for row in rows]
 
     def add(self, items: Sequence[QueueItem]) -> int:
-        """Number of new entries.
+        """Returns how many items are new.
 
-        An entry that is there keeps its blindness for good; an assisted one takes the new priority and reason.
+        An existing item keeps its blindness for good; an assisted one takes the new priority and reason.
         """
         if not items:
             return 0
@@ -155,7 +155,7 @@ class QueueTable:
         return self._count() - before
 
     def undecided(self) -> list[VariantId]:
-        """What still waits for a decision, in id order, whoever has answered it."""
+        """Queued variants without a decision, in id order, whoever has answered them."""
         rows = self._connection.execute(
             "SELECT variant_id FROM queue_item ANTI JOIN decision USING (variant_id) ORDER BY variant_id"
         ).fetchall()
@@ -173,7 +173,7 @@ class QueueTable:
         return None if row is None else QueueItem(VariantId(row[0]), *row[1:])
 
     def first_for(self, account: str, *, overlap: int, now: datetime) -> QueueItem | None:
-        """The account's next item: by priority, what it put off last; never one that another has open."""
+        """The account's next item, by priority, postponed ones last; never one that somebody else has open."""
         row = _first(
             self._connection,
             f"""
@@ -193,7 +193,7 @@ class QueueTable:
         return None if row is None else QueueItem(VariantId(row[0]), *row[1:])
 
     def put_off(self, variant_id: VariantId, account: str, now: datetime) -> None:
-        """To the end of this account's queue only."""
+        """Move it to the end of this account's queue only."""
         self._connection.execute(
             """
             INSERT INTO queue_later VALUES (?, ?, ?)
@@ -203,7 +203,7 @@ class QueueTable:
         )
 
     def has_answered(self, variant_id: VariantId, account: str) -> bool:
-        """Whether the account ever answered it, even if that answer was deleted: it has seen the verdicts."""
+        """Whether the account ever answered it, even if the answer was deleted: it has seen the verdicts."""
         row = _first(
             self._connection,
             "SELECT 1 FROM annotation WHERE variant_id = ? AND annotator = ? AND NOT is_skipped LIMIT 1",
@@ -212,7 +212,7 @@ class QueueTable:
         return row is not None
 
     def blind_to(self, variant_ids: Sequence[VariantId], account: str) -> frozenset[VariantId]:
-        """Those whose verdicts the account must not see yet: drawn blind and not answered by it."""
+        """Those whose verdicts the account must not see yet: blind, and not answered by it."""
         rows = self._connection.execute(
             """
             SELECT q.variant_id FROM queue_item q
@@ -227,7 +227,7 @@ class QueueTable:
         return frozenset(VariantId(row[0]) for row in rows)
 
     def blind_to_come(self, variant_ids: Sequence[VariantId], account: str, *, overlap: int) -> frozenset[VariantId]:
-        """Those of `blind_to` that can still come before the account."""
+        """Those of `blind_to` that the account may still be given."""
         rows = self._connection.execute(
             f"SELECT q.variant_id FROM queue_item q WHERE list_contains($variant_ids, q.variant_id) AND {_OPEN_TO}",
             {"variant_ids": list(self.blind_to(variant_ids, account)), "account": account, "overlap": overlap},
@@ -235,7 +235,7 @@ class QueueTable:
         return frozenset(VariantId(row[0]) for row in rows)
 
     def answered_before(self, account: str, variant_id: VariantId | None) -> VariantId | None:
-        """The item the account answered or skipped before `variant_id`; its last one if it has not answered that."""
+        """The item that the account answered or skipped before `variant_id`; its last one if that is unanswered."""
         row = _first(
             self._connection,
             """
@@ -295,13 +295,13 @@ class QueueTable:
 
 
 class LeaseTable:
-    """Who has an item open, until when."""
+    """Who has an item open, and until when."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def take(self, variant_id: VariantId, account: str, *, now: datetime, expires_at: datetime) -> bool:
-        """Take or renew; False while another account's lease lives."""
+        """Take or renew the lease; False while another account holds it."""
         row = _first(
             self._connection,
             """
@@ -325,6 +325,6 @@ class LeaseTable:
 
 
 def _first(connection: Connection, sql: str, parameters: object = None) -> tuple[Any, ...] | None:
-    """The first row. All rows are fetched: a half-read result blocks the connection's next registration."""
+    """The first row. All rows are fetched, because a partly read result blocks the connection's next registration."""
     rows = connection.execute(sql, parameters).fetchall()
     return rows[0] if rows else None

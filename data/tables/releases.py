@@ -20,10 +20,10 @@ class ReleaseTable:
         self._connection = connection
 
     def add(self, release: Release, variant_ids: Sequence[VariantId]) -> None:
-        """Raises ReleaseError when the name is taken or the number is no longer the next."""
+        """Raises ReleaseError if the name is taken or the number is no longer the next one."""
         self.refuse_taken(release.name)
         if release.number != self.next_number():
-            raise ReleaseError(f"release {release.name!r}: another release was made meanwhile; try again")
+            raise ReleaseError(f"release {release.name!r}: another release was created in the meantime; try again")
         self._connection.execute(
             f"INSERT INTO release ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [getattr(release, column) for column in _COLUMNS.split(", ")],
@@ -34,10 +34,10 @@ class ReleaseTable:
         )
 
     def refuse_taken(self, name: str) -> None:
-        """Raises ReleaseError when there is a release of that name."""
+        """Raises ReleaseError if there is a release with that name."""
         if self.find(name) is not None:
             raise ReleaseError(
-                f"there is a release {name!r} already, and a release is never overwritten; choose another name"
+                f"release {name!r} already exists, and a release is never overwritten; choose another name"
             )
 
     def find(self, name: str) -> Release | None:
@@ -49,7 +49,7 @@ class ReleaseTable:
         release = self.find(name)
         if release is None:
             known = ", ".join(one.name for one in self.all()) or "none yet"
-            raise NotFoundError(f"there is no release {name!r}; releases: {known}")
+            raise NotFoundError(f"no release {name!r}; existing releases: {known}")
         return release
 
     def all(self) -> list[Release]:
@@ -58,11 +58,11 @@ class ReleaseTable:
         return [Release(*row) for row in rows]
 
     def next_number(self) -> int:
-        """1 for the first."""
+        """1 for the first release."""
         return int(self._connection.execute("SELECT coalesce(max(number), 0) + 1 FROM release").fetchall()[0][0])
 
     def variant_ids(self, name: str) -> list[VariantId]:
-        """By id; empty for an unknown release."""
+        """Sorted; empty for an unknown release."""
         rows = self._connection.execute(
             "SELECT variant_id FROM release_item WHERE release_name = ? ORDER BY variant_id", [name]
         ).fetchall()
@@ -85,7 +85,7 @@ class ReleaseTable:
         for variant in variants:
             if variant.question_id not in questions:
                 raise ReleaseError(
-                    f"accepted variant {variant.variant_id}: its question {variant.question_id} is not in the store; "
+                    f"accepted variant {variant.variant_id}: question {variant.question_id} is not in the store; "
                     f"import the question, or reject the variant"
                 )
             items.append(
@@ -110,7 +110,7 @@ class ReleaseTable:
         }
 
     def _labels(self) -> dict[VariantId, list[Label]]:
-        """Current answers on accepted variants, the first given first."""
+        """Current answers on accepted variants, oldest first."""
         rows = self._connection.execute(
             "SELECT variant_id, annotator, tc, lc, au, is_blind FROM annotation_current "
             "WHERE NOT is_deleted AND NOT is_skipped "

@@ -1,4 +1,4 @@
-"""Runs: one row an execution of a job. Refuses to decide anything: states are the supervisor's."""
+"""Runs: one row per execution of a job. Decides nothing: the supervisor sets the states."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _CHANGING: Final = ("state", "started_at", "ended_at", "pid", "pid_started_at", 
 
 
 class RunTable:
-    """Reads and writes `run` on the connection given; the caller owns the transaction."""
+    """Reads and writes `run` on the given connection; the caller owns the transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -25,7 +25,7 @@ class RunTable:
         self._connection.execute(f"INSERT INTO run ({_COLUMNS}) VALUES ({marks})", _values(run))
 
     def save(self, run: Run) -> None:
-        """Write everything that changes in a run's life; kind, folder, settings and submitter never do."""
+        """Write everything that can change about a run; kind, folder, settings and submitter never do."""
         assignments = ", ".join(f"{name} = ?" for name in _CHANGING)
         values = dict(zip(_COLUMNS.split(", "), _values(run), strict=True))
         self._connection.execute(
@@ -46,14 +46,14 @@ class RunTable:
         return [_run(row) for row in rows]
 
     def in_states(self, states: Sequence[RunState]) -> list[Run]:
-        """Oldest first: the order in which queued runs start."""
+        """Oldest first, the order in which queued runs start."""
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM run WHERE list_contains(?, state) ORDER BY created_at, run_id", [list(states)]
         ).fetchall()
         return [_run(row) for row in rows]
 
     def report_progress(self, run_id: RunId, *, done: int, total: int | None, message: str) -> None:
-        """Progress of a running run; an ended one is left as it is."""
+        """Record a running run's progress; one that has ended is left unchanged."""
         self._connection.execute(
             "UPDATE run SET done = ?, total = ?, message = ? WHERE run_id = ? AND state = 'running'",
             [done, total, message, run_id],

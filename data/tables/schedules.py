@@ -1,4 +1,4 @@
-"""When a training of a role is due, as leads set it; one row a role. Refuses to say whether it is due now."""
+"""When a role's training is due, as set by leads; one row per role. Does not say whether it is due now."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ _COLUMNS: Final = "role, after_decisions, weekday, hour, may_start, updated_by, 
 
 
 class ScheduleTable:
-    """Reads and writes `schedule` on the connection given; the caller owns the transaction."""
+    """Reads and writes `schedule` on the given connection; the caller owns the transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def put(self, schedule: Schedule) -> None:
-        """In place of the role's earlier one."""
+        """Replaces the role's earlier schedule."""
         self._connection.execute(
             f"INSERT OR REPLACE INTO schedule ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
@@ -30,11 +30,11 @@ class ScheduleTable:
         )
 
     def find(self, role: ModelRole) -> Schedule | None:
-        """None while nobody has set one."""
+        """None while none is set."""
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM schedule WHERE role = ?", [role]).fetchall()
         return Schedule(*rows[0]) if rows else None
 
     def all(self) -> list[Schedule]:
-        """By role."""
+        """Sorted by role."""
         rows = self._connection.execute(f"SELECT {_COLUMNS} FROM schedule ORDER BY role").fetchall()
         return [Schedule(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""The store's tables as they are: for the generated schema page."""
+"""The store's actual tables, for the generated schema page."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Table:
 
 
 def describe(connection: Connection) -> list[Table]:
-    """Tables and views by name, without the database's own."""
+    """Tables and views by name, without DuckDB's own."""
     keys = {
         (table, column)
         for table, columns in connection.execute(

@@ -1,4 +1,4 @@
-"""Sign-offs: who put which model in use, on what evidence, with which words. Appended only."""
+"""Sign-offs: who put which model into use, on what evidence, with which note. Append-only."""
 
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,7 @@ _COLUMNS: Final = "sign_off_id, role, action, model_id, previous_id, run_id, out
 
 
 class SignOffTable:
-    """Reads and writes `sign_off` on the connection given; the caller owns the transaction."""
+    """Reads and writes `sign_off` on the given connection; the caller owns the transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -43,7 +43,7 @@ class SignOffTable:
         return [SignOff(*row) for row in rows]
 
     def of_model(self, model_id: str) -> list[SignOff]:
-        """That brought it into use or took it out of it, newest first."""
+        """Sign-offs that put the model into use or replaced it, newest first."""
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM sign_off WHERE model_id = $model_id OR previous_id = $model_id "
             "ORDER BY sign_off_id DESC",

@@ -1,4 +1,4 @@
-"""Where the sync stands: its cursor, what came in as it came, what could not be read. Refuses to interpret it."""
+"""State of the sync: its cursor, raw incoming annotations, and the quarantine. Does not interpret them."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ _QUARANTINE_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class SyncCursor:
-    """Of one project. `watermark` is the largest `updated_at` of a task seen; `counts` is the last parity report."""
+    """One project's cursor. `watermark` is the latest task `updated_at` seen; `counts` is the last parity report."""
 
     ls_server: str
     ls_project_id: int
@@ -64,7 +64,7 @@ class InboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """What goes into quarantine. `version` tells one state of the same thing from the next."""
+    """Something to quarantine. `version` distinguishes successive states of the same thing."""
 
     ls_server: str
     ls_task_id: int | None
@@ -81,7 +81,7 @@ class Oddity:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRow:
-    """A payload that waits for a person; `reason` is one line."""
+    """A payload that needs somebody's attention; `reason` is one line."""
 
     quarantine_id: str
     ls_server: str
@@ -98,7 +98,7 @@ class SyncCursorTable:
         self._connection = connection
 
     def get(self, ls_server: str, ls_project_id: int) -> SyncCursor:
-        """A new one, with nothing seen, where there is none."""
+        """A new, empty cursor if there is none."""
         rows = self._connection.execute(
             "SELECT watermark, last_delta_at, last_sweep_at, stale_since, last_error, counts FROM sync_cursor "
             "WHERE ls_server = ? AND ls_project_id = ?",
@@ -134,7 +134,7 @@ class SyncCursorTable:
         )
 
     def newest(self) -> SyncCursor | None:
-        """That of the project synced last; for showing where things stand while the server is away."""
+        """The most recently synced project's cursor; for showing the state while the server is unreachable."""
         rows = self._connection.execute(
             "SELECT ls_server, ls_project_id FROM sync_cursor ORDER BY last_delta_at DESC NULLS LAST LIMIT 1"
         ).fetchall()
@@ -151,7 +151,7 @@ class InboxTable:
         insert_missing(self._connection, "inbox", batch, key=_INBOX_KEY)
 
     def greatest_hashes(self, ls_server: str, ls_annotation_ids: Sequence[int]) -> dict[tuple[int, datetime], str]:
-        """Of the versions of an annotation with one stamp, the hash that wins; by (annotation id, stamp)."""
+        """The winning hash among an annotation's versions with the same time stamp, by (annotation id, stamp)."""
         rows = self._connection.execute(
             "SELECT ls_annotation_id, ls_updated_at, max(content_hash) FROM inbox "
             "WHERE ls_server = ? AND ls_annotation_id IN (SELECT unnest(?::BIGINT[])) GROUP BY ALL",
@@ -165,7 +165,7 @@ class QuarantineTable:
         self._connection = connection
 
     def add(self, oddities: Sequence[Oddity], now: datetime) -> list[Oddity]:
-        """Keep odd payloads; returns those that were not there yet in the same version."""
+        """Quarantine the payloads; returns those that are new in this version."""
         rows = [
             {
                 "quarantine_id": oddity.quarantine_id,
@@ -187,7 +187,7 @@ class QuarantineTable:
         return [oddity for oddity in oddities if (oddity.quarantine_id,) not in known]
 
     def resolve(self, ls_server: str, ls_annotation_ids: Sequence[int], now: datetime) -> None:
-        """Later versions could be read, or the annotations are gone."""
+        """Call when later versions could be read, or the annotations are gone."""
         self._connection.execute(
             "UPDATE quarantine SET resolved_at = ? WHERE ls_server = ? AND resolved_at IS NULL "
             "AND ls_annotation_id IN (SELECT unnest(?::BIGINT[]))",
@@ -195,7 +195,7 @@ class QuarantineTable:
         )
 
     def resolve_tasks(self, ls_server: str, ls_task_ids: Sequence[int], now: datetime) -> None:
-        """The same for whole tasks."""
+        """Like `resolve`, for whole tasks."""
         self._connection.execute(
             "UPDATE quarantine SET resolved_at = ? WHERE ls_server = ? AND resolved_at IS NULL "
             "AND ls_annotation_id IS NULL AND ls_task_id IN (SELECT unnest(?::BIGINT[]))",
@@ -203,7 +203,7 @@ class QuarantineTable:
         )
 
     def open(self, limit: int = 200) -> list[QuarantineRow]:
-        """What waits for a person, newest first."""
+        """Unresolved rows, newest first."""
         rows = self._connection.execute(
             "SELECT quarantine_id, ls_server, ls_task_id, ls_annotation_id, reason, payload, seen_at, resolved_at "
             "FROM quarantine WHERE resolved_at IS NULL ORDER BY seen_at DESC, quarantine_id LIMIT ?",

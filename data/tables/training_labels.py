@@ -1,6 +1,6 @@
-"""What people have said of variants, as training needs it: answers, on what they rest, and why some teach nothing.
+"""People's answers as training needs them: the answers, what they rest on, and why some cannot be used.
 
-Reads decisions, annotations and verdicts; refuses to write, and to say which labels a run uses.
+Reads decisions, annotations and verdicts; refuses to write, or to choose a run's labels.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from data.records import Answers, QuestionId, VariantId, VariantTypeKey
 from data.store import Connection
 
 Standing = Literal["annotations", "adjudication", "bulk", "undecided", "incomplete", "skipped", "deleted"]
-"""On what a decision rests, or why there is none: `undecided` where people differ."""
+"""What a decision rests on, or why there is none: `undecided` where people disagree."""
 
 _NOT_GENERATED: Final = "('sample', 'import')"
 _VOICES: Final = """
@@ -29,7 +29,7 @@ class Maker(NamedTuple):
 
 
 class AnswerPair(NamedTuple):
-    """What two people said of the same variant."""
+    """Two people's answers on the same variant."""
 
     one: Answers
     other: Answers
@@ -37,10 +37,10 @@ class AnswerPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnsweredVariant:
-    """A variant of which somebody said something. `answers` are empty unless `standing` is a decision's basis.
+    """A variant that somebody has annotated. `answers` are empty unless `standing` is a decision's basis.
 
-    `is_blind`: nobody behind the decision had a verdict in sight. An adjudication never is: who settles sees them all.
-    `labelled_at` is when the last of them spoke. `cluster` is the question's.
+    `is_blind`: nobody behind the decision had seen a verdict. An adjudication never is, because the lead sees them all.
+    `labelled_at` is the time of the last answer. `cluster` is the question's.
     """
 
     variant_id: VariantId
@@ -60,7 +60,7 @@ class TrainingLabelTable:
         self._connection = connection
 
     def answered(self) -> list[AnsweredVariant]:
-        """All that were ever annotated or decided, oldest word first."""
+        """All variants ever annotated or decided, oldest answer first."""
         rows = self._connection.execute(
             f"""
             WITH said AS (
@@ -99,7 +99,7 @@ class TrainingLabelTable:
         return [_answered(row) for row in rows]
 
     def newest_maker(self) -> Maker | None:
-        """Who made the newest variant; None where none was generated here."""
+        """What generated the newest variant; None if none was generated here."""
         rows = self._connection.execute(
             f"SELECT recipe_backend, recipe_model FROM variant WHERE recipe_backend NOT IN {_NOT_GENERATED} "
             "ORDER BY created_at DESC, variant_id LIMIT 1"
@@ -107,7 +107,7 @@ class TrainingLabelTable:
         return Maker(*rows[0]) if rows else None
 
     def misjudged(self, variant_ids: Sequence[VariantId]) -> list[VariantId]:
-        """Those of which some verifier once said the opposite of their decision, on any target, by id."""
+        """Those on which some verifier ever contradicted the decision, on any target, by id."""
         rows = self._connection.execute(
             """
             SELECT DISTINCT variant_id FROM verdict JOIN decision d USING (variant_id)
@@ -120,7 +120,7 @@ class TrainingLabelTable:
         return [VariantId(row[0]) for row in rows]
 
     def blind_pairs(self) -> list[AnswerPair]:
-        """Every two people's complete answers to one variant, both given blind; of one person's the newest."""
+        """Every pair of people's newest complete answers on one variant, if both were given blind."""
         rows = self._connection.execute(
             f"""
             WITH voice AS (
@@ -136,7 +136,7 @@ class TrainingLabelTable:
         return [AnswerPair(Answers(*row[:3]), Answers(*row[3:])) for row in rows]
 
     def promptable_questions(self) -> dict[QuestionId, str]:
-        """Current questions with an answer, of which variants can be made, with their cluster; by id."""
+        """Current questions with an answer, from which variants can be generated, with their cluster; by id."""
         rows = self._connection.execute(
             "SELECT question_id, cluster_id FROM question "
             "WHERE superseded_by IS NULL AND answer_index IS NOT NULL ORDER BY question_id"

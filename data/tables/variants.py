@@ -23,7 +23,7 @@ _UNVERIFIED: Final = """
 
 
 class Judge(NamedTuple):
-    """A verifier version and how it judges: with one model, each method has verdicts of its own."""
+    """A verifier version and its method: each method of one model has its own verdicts."""
 
     version: str
     method: VerdictMethod
@@ -31,7 +31,7 @@ class Judge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VariantCounts:
-    """What an ingest met: variants never seen, and seen before."""
+    """An ingest's variants: new ones and known ones."""
 
     new: int
     same: int
@@ -42,7 +42,7 @@ class VariantTable:
         self._connection = connection
 
     def upsert(self, variants: Iterable[Variant]) -> VariantCounts:
-        """Insert what is not there; a known variant keeps the recipe and run that made it first."""
+        """Insert what is new; a known variant keeps the recipe and run that first made it."""
         batch = variants_table(variants)
         new = insert_missing(self._connection, "variant", batch, key=["variant_id"])
         return VariantCounts(new=new, same=batch.num_rows - new)
@@ -52,10 +52,10 @@ class VariantTable:
         try:
             return self.by_ids([variant_id])[variant_id]
         except KeyError:
-            raise NotFoundError(f"there is no variant {variant_id}; `sagedesk variant list` shows them") from None
+            raise NotFoundError(f"no variant {variant_id}; `sagedesk variant list` shows all variants") from None
 
     def by_ids(self, ids: Iterable[VariantId]) -> dict[VariantId, Variant]:
-        """Those that exist."""
+        """Only the existing ones."""
         return {variant.variant_id: variant for variant in variants_from(self.arrow(ids=list(ids)))}
 
     def page(
@@ -94,7 +94,7 @@ class VariantTable:
         leaving_out: Collection[VariantId] = (),
         limit: int | None = None,
     ) -> pa.Table:
-        """VARIANT_SCHEMA, ordered by type and id. `unverified_by`: without a verdict of that judge."""
+        """VARIANT_SCHEMA, ordered by type and id. `unverified_by`: only those without a verdict by that judge."""
         asked = where(
             ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
             ("variant_type = $variant_type", "variant_type", variant_type),
@@ -122,7 +122,7 @@ class VariantTable:
         return int(count)
 
     def accepted(self) -> list[Variant]:
-        """What the team accepted, ordered by type and id."""
+        """Accepted variants, ordered by type and id."""
         rows = fetch_table(
             self._connection,
             f"SELECT * FROM {_DECIDED} WHERE outcome = 'accepted' ORDER BY variant_type, variant_id",

@@ -1,4 +1,4 @@
-"""Verdicts of every verifier version; what counts is the latest version's latest word (view `verdict_latest`)."""
+"""Verdicts of every verifier version; the latest verdicts of the latest version count (view `verdict_latest`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,22 +20,22 @@ class VerdictTable:
         self._connection = connection
 
     def upsert(self, verdicts: Iterable[Verdict]) -> int:
-        """Insert, or replace an older verdict of the same version and method; returns how many were written."""
+        """Insert, or replace an older verdict by the same version and method; returns how many were written."""
         return upsert(self._connection, "verdict", verdicts_table(verdicts), key=_KEY, newest=["created_at"])
 
     def latest(self, variant_id: VariantId) -> list[Verdict]:
-        """At most one a target, in the order TC, LC, AU, valid; empty for a variant that was never judged."""
+        """At most one per target, in the order TC, LC, AU, valid; empty for an unjudged variant."""
         return self.latest_for([variant_id]).get(variant_id, [])
 
     def latest_for(self, ids: Sequence[VariantId]) -> dict[VariantId, list[Verdict]]:
-        """As `latest`, for many; variants that were never judged are absent."""
+        """Like `latest`, for many; unjudged variants are absent."""
         by_variant: dict[VariantId, list[Verdict]] = {}
         for verdict in verdicts_from(self.latest_arrow(ids)):
             by_variant.setdefault(verdict.variant_id, []).append(verdict)
         return by_variant
 
     def latest_arrow(self, ids: Sequence[VariantId] | None = None) -> pa.Table:
-        """VERDICT_SCHEMA, ordered by variant and target; all variants when `ids` is None."""
+        """VERDICT_SCHEMA, ordered by variant and target; all variants if `ids` is None."""
         asked = where(
             ("variant_id IN (SELECT unnest($ids::TEXT[]))", "ids", None if ids is None else list(ids)),
         )
@@ -47,7 +47,7 @@ class VerdictTable:
         )
 
     def versions(self) -> list[str]:
-        """Verifier versions that have judged anything, the last to speak first."""
+        """Verifier versions that have judged anything, most recent first."""
         rows = self._connection.execute(
             "SELECT verifier_version FROM verdict GROUP BY verifier_version "
             "ORDER BY max(created_at) DESC, verifier_version"

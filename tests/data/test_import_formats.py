@@ -78,8 +78,8 @@ def test_a_critical_variant_whose_answer_is_not_to_abstain_is_a_control(tmp_path
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"perturbation_type": "rhyming"}, "unknown; known are"),
-        ({"label": 9}, "not among 4"),
+        ({"perturbation_type": "rhyming"}, "unknown perturbation_type 'rhyming'; use one of"),
+        ({"label": 9}, "out of range for 4"),
         ({"choices": ["a", ""]}, "option 2 is empty"),
         ({"context": ""}, "context"),
         ({"choices": "abc"}, "choices"),
@@ -156,7 +156,7 @@ def test_two_equal_options_are_imported_and_suspected(tmp_path: Path) -> None:
 
     [item] = parsed(imported(written(tmp_path / "a.jsonl", rows)))
 
-    assert "one of them keyed" in item.suspicions[0]
+    assert "one marked as the answer" in item.suspicions[0]
 
 
 def test_open_questions_take_the_final_number(tmp_path: Path) -> None:
@@ -175,13 +175,13 @@ def test_rows_with_other_columns_are_refused_by_what_they_lack(tmp_path: Path) -
     items = imported(written(tmp_path / "a.jsonl", rows))
 
     assert isinstance(items[1], Refusal)
-    assert "lacks 'question'" in items[1].reason
+    assert "no column 'question'" in items[1].reason
 
 
 def test_a_mapping_from_settings_is_checked() -> None:
     assert ColumnMapping.from_settings({"context": "q", "options": "o"}).options == ("o",)
     for settings, reason in (
-        ({"context": "q", "colour": "x"}, "unknown colour"),
+        ({"context": "q", "colour": "x"}, "unknown field colour"),
         ({"context": "q", "options": [], "answer_scheme": "guess"}, "answer_scheme"),
         ({"options": ["a"]}, "context"),
     ):
@@ -207,7 +207,7 @@ def test_a_mapping_reads_a_table_that_looks_like_a_known_format_and_goes_with_no
     [item] = parsed(imported(source, {"answer": "best"}))
 
     assert (source.format_name, item.question.answer_index) == ("hellaswag", 1)
-    with pytest.raises(InputError, match="has its own columns; leave out --map"):
+    with pytest.raises(InputError, match="has fixed columns; leave out --map"):
         list(read(source, benchmark="t", now=NOW, format_name="hellaswag", mapping={"answer": "best"}))
 
 
@@ -262,9 +262,9 @@ def test_a_damaged_file_of_a_folder_is_a_source_that_says_why_and_alone_it_is_re
 
     damaged, sound = inspect(str(tmp_path))
 
-    assert "a.parquet: is not readable" in damaged.guess.notes[0]
+    assert "a.parquet cannot be read" in damaged.guess.notes[0]
     assert len(sound.rows_seen) == 1
-    with pytest.raises(InputError, match="not readable as Parquet"):
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
         inspect(str(tmp_path / "a.parquet"))
 
 
@@ -290,7 +290,7 @@ def test_a_config_of_a_data_set_is_named_after_its_id(tmp_path: Path) -> None:
     [source] = inspect(f"hf:{folder}#hard")
 
     assert [item.question.context for item in parsed(imported(source))] == ["hard"]
-    with pytest.raises(InputError, match="name one as in hf:ID#CONFIG"):
+    with pytest.raises(InputError, match="name a config, as in hf:ID#CONFIG"):
         inspect(f"hf:{folder}")
 
 

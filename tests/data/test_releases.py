@@ -193,7 +193,7 @@ def test_a_plain_name_is_taken(name: str) -> None:
 def test_the_same_name_twice_is_refused_and_the_first_stays(tmp_path: Path) -> None:
     folder, manifest_sha256 = released(tmp_path)
 
-    with pytest.raises(ReleaseError, match="exists already"):
+    with pytest.raises(ReleaseError, match="already exists"):
         released(tmp_path, items=ITEMS[:1])
 
     assert verify_release(folder, manifest_sha256) == []
@@ -229,7 +229,7 @@ def test_a_folder_that_appears_meanwhile_is_not_touched(tmp_path: Path) -> None:
     with staged_release(tmp_path, name="mini", number=1, items=ITEMS, created_at=NOON, code_version="0") as staged:
         (tmp_path / "mini").mkdir()
         (tmp_path / "mini" / "theirs").touch()
-        with pytest.raises(ReleaseError, match="exists already"):
+        with pytest.raises(ReleaseError, match="already exists"):
             staged.publish()
 
     assert [entry.name for entry in (tmp_path / "mini").iterdir()] == ["theirs"]
@@ -283,7 +283,7 @@ def test_a_full_disk_is_a_clean_error_and_leaves_nothing(tmp_path: Path) -> None
 def test_a_disk_that_refuses_is_a_clean_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(ReleaseError, match="make room"):
+    with pytest.raises(ReleaseError, match="free disk space"):
         released(tmp_path / "file")
 
 

@@ -199,7 +199,7 @@ def test_a_second_process_is_told_who_owns_the_store_and_since_when(store: Store
     assert done.returncode == 1
     assert last_line.startswith("data.errors.StoreBusyError: ")
     assert f"process {os.getpid()} since 2026-03-01T12:00:00+00:00" in last_line
-    assert "desk that runs there" in last_line
+    assert "desk running there" in last_line
     assert policies(store) == {"mine"}
 
 
@@ -280,7 +280,7 @@ def flip(path: Path, position: int) -> None:
     [
         (lambda file: flip(log_of(file), log_of(file).read_bytes().rfind(b"xxxx") - 5_000), "WAL"),
         (lambda file: flip(log_of(file), 1), "last commits would be lost"),
-        (lambda file: file.unlink(), "is missing but its log"),
+        (lambda file: file.unlink(), "is missing, but its log"),
         (lambda file: cut(file, 0), "empty file"),
         (lambda file: cut(file, 0.02), "cannot be read"),
         (lambda file: flip(file, 5000), "cannot be read"),
@@ -322,7 +322,7 @@ def test_a_file_copied_without_its_log_does_not_pass_for_a_new_store(tmp_path: P
     copied = tmp_path / "sagedesk.duckdb"
     copied.write_bytes((tmp_path / "original.db").read_bytes())
 
-    with pytest.raises(StoreError, match=r"holds no sagedesk tables.*\.wal"):
+    with pytest.raises(StoreError, match=r"has no sagedesk tables.*\.wal"):
         Store.open(copied, now=now)
 
     original.close()
@@ -409,7 +409,7 @@ def test_a_backup_under_writes_equals_one_commit_point(store: Store, tmp_path: P
 def test_a_backup_that_cannot_be_written_leaves_the_earlier_one(store: Store, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreError, match="choose another place"):
+    with pytest.raises(StoreError, match="choose another location"):
         store.backup(tmp_path / "file" / "copy.duckdb")
 
     set_policies(store, "still works")

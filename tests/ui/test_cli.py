@@ -251,7 +251,7 @@ def test_a_running_desk_answers_as_the_store_itself_would(
     assert imported.json["result"]["questions"]["new"] == 4
     assert [answer.status for answer in remote] == [0] * 5
     assert [answer.json for answer in remote] == [answer.json for answer in local]
-    assert unknown.err == "sagedesk: there is no question q_x; `sagedesk question list` shows them\n"
+    assert unknown.err == "sagedesk: no question q_x; `sagedesk question list` shows all questions\n"
 
 
 def test_the_desk_file_of_a_desk_that_is_gone_counts_for_nothing(sagedesk: Sagedesk, state: Path) -> None:

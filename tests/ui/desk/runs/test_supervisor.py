@@ -166,7 +166,7 @@ class FullDisk:
         with self.store.write() as connection:
             yield connection
             if self.takes and not self.takes.pop(0):
-                raise StoreError("no space left on its disk; free some and try again")
+                raise StoreError("no space left on its disk; free some space and try again")
 
     def read(self) -> AbstractContextManager[Connection]:
         return self.store.read()
