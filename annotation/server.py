@@ -23,6 +23,7 @@ import httpx
 
 from annotation.server_template import copy_template, server_version
 from data.errors import SetupError
+from data.log_tail import last_line
 from data.processes import is_same_process, signal_group, started_at
 
 _FLOOR: Final = (1, 23, 2)
@@ -193,11 +194,7 @@ class LabelStudioServer:
         return answer.status_code == 200 and "UP" in answer.text
 
     def _last_log_line(self) -> str:
-        try:
-            lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return lines[-1].strip() if lines else "its log is empty"
+        return last_line(self.log) or "its log is empty"
 
 
 def port_of_running_server(state: Path) -> int | None:

@@ -94,3 +94,8 @@ class JobCancelledError(JobError):
 
 class SetupError(SagedeskError):
     """The environment lacks something."""
+
+
+def first_line(exc: BaseException) -> str:
+    """Of what a library's error says, for the message of one of ours; the error's name where it says nothing."""
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

@@ -9,7 +9,6 @@ Refuses to choose what is released: the caller passes the items.
 
 import hashlib
 import json
-import os
 import re
 import secrets
 import shutil
@@ -23,6 +22,7 @@ from typing import Final
 
 from data.errors import ReleaseError
 from data.export import ReleaseItem, write_configs
+from data.files import file_sha256, sync, sync_tree
 from data.release_card import card
 
 MANIFEST: Final = "manifest.json"
@@ -45,7 +45,7 @@ class StagedRelease:
         _refuse_existing(self.folder)
         try:
             self.temporary.rename(self.folder)
-            _sync_folder(self.folder.parent)
+            sync(self.folder.parent)
         except OSError as exc:
             raise ReleaseError(
                 f"release folder {self.folder} cannot be moved into place: {exc.strerror}; try again"
@@ -165,7 +165,7 @@ def verify_release(folder: Path, manifest_sha256: str) -> list[str]:
     for name, sha256 in expected.items():
         if name not in found:
             problems.append(f"{name}: missing")
-        elif _sha256(folder / name) != sha256:
+        elif file_sha256(folder / name) != sha256:
             problems.append(f"{name}: changed")
     return sorted(problems)
 
@@ -218,26 +218,9 @@ def _write(
         },
         "verifier_versions": sorted({verdict.verifier_version for item in items for verdict in item.verdicts}),
         "variant_ids": [item.variant.variant_id for item in items],
-        "files": {file.relative_to(folder).as_posix(): _sha256(file) for file in files},
+        "files": {file.relative_to(folder).as_posix(): file_sha256(file) for file in files},
     }
     manifest_file = folder / MANIFEST
     manifest_file.write_text(json.dumps(manifest, ensure_ascii=False, indent=2, sort_keys=True) + "\n", "utf-8")
-    for file in [*files, manifest_file]:
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
-    for directory in (folder / "data", folder):
-        _sync_folder(directory)
-    return _sha256(manifest_file)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    sync_tree(folder)
+    return file_sha256(manifest_file)

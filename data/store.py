@@ -18,7 +18,8 @@ from typing import Final
 
 import duckdb
 
-from data.errors import StoreBusyError, StoreError
+from data.errors import StoreBusyError, StoreError, first_line
+from data.files import whole_file
 from data.store_owner import Ownership, busy_message, claim
 
 Connection = duckdb.DuckDBPyConnection
@@ -245,8 +246,8 @@ def _connect(path: Path) -> Connection:
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
     except duckdb.Error as exc:
         if "Could not set lock" in str(exc):
-            raise StoreBusyError(busy_message(path, f"another program ({_first_line(exc)})")) from exc
-        raise StoreError(f"the store {path} cannot be read: {_first_line(exc)}; {hint}") from exc
+            raise StoreBusyError(busy_message(path, f"another program ({first_line(exc)})")) from exc
+        raise StoreError(f"the store {path} cannot be read: {first_line(exc)}; {hint}") from exc
     return connection
 
 
@@ -285,12 +286,12 @@ def _translated(doing: str, file: Path | None) -> Iterator[None]:
 def _advice(exc: Exception) -> str:
     text = str(exc)
     if os.strerror(errno.ENOSPC) in text or "disk" in text.lower():
-        return f"no space left on its disk; free some space and try again ({_first_line(exc)})"
+        return f"no space left on its disk; free some space and try again ({first_line(exc)})"
     if isinstance(exc, duckdb.FatalException) or "invalidated" in text:
-        return f"the store has to be reopened; restart the desk ({_first_line(exc)})"
+        return f"the store has to be reopened; restart the desk ({first_line(exc)})"
     if isinstance(exc, duckdb.OutOfMemoryException):
-        return f"out of memory; request less data at a time ({_first_line(exc)})"
-    return f"{_first_line(exc)}; nothing was saved, try again"
+        return f"out of memory; request less data at a time ({first_line(exc)})"
+    return f"{first_line(exc)}; nothing was saved, try again"
 
 
 @contextmanager
@@ -311,21 +312,12 @@ def _backup_folder(file: Path) -> Path:
 
 def _move_whole(scratch: Path, to: Path) -> None:
     """To another disk if necessary; synced before it gets its final name."""
-    beside = to.with_name(to.name + ".tmp")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(scratch, beside)
-        with beside.open("rb+") as copied:
-            os.fsync(copied.fileno())
-        beside.replace(to)
+        with whole_file(to) as beside:
+            shutil.move(scratch, beside)
     except OSError as exc:
-        with suppress(OSError):
-            beside.unlink()
         raise StoreError(f"the backup {to} cannot be written: {exc.strerror}; choose another location") from exc
-
-
-def _first_line(exc: Exception) -> str:
-    return str(exc).strip().split("\n", 1)[0]
 
 
 def _literal(text: str) -> str:

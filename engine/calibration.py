@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.errors import ModelError
+from data.files import write_json
 from data.ids import content_hash
 from data.records import VerdictTarget
 
@@ -118,9 +119,7 @@ class Calibration:
 
     def save(self, folder: Path) -> None:
         """`calibration.json`, by rename, the same bytes for the same calibration."""
-        temporary = folder / f"{CALIBRATION_FILE}.tmp"
-        temporary.write_text(json.dumps(self._as_json(), indent=1, sort_keys=True), "utf-8")
-        temporary.replace(folder / CALIBRATION_FILE)
+        write_json(folder / CALIBRATION_FILE, self._as_json())
 
     @classmethod
     def load(cls, folder: Path) -> "Calibration | None":

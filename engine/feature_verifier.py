@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from data.dimensions import DIMENSIONS, DimensionKey
 from data.errors import ModelError
+from data.files import write_json
 from data.ids import content_hash
 from data.records import VARIANT_TYPE_KEYS, Question, Variant, Verdict, VerdictMethod, VerdictTarget
 from engine.embeddings import Encoder
@@ -90,10 +91,7 @@ class FeatureVerifier:
     def save(self, folder: Path) -> None:
         """One JSON file, the same bytes for the same model."""
         folder.mkdir(parents=True, exist_ok=True)
-        saved = {"version": self.version, "model": self._content}
-        temporary = folder / f"{MODEL_FILE}.tmp"
-        temporary.write_text(json.dumps(saved, indent=1, sort_keys=True), "utf-8")
-        temporary.replace(folder / MODEL_FILE)
+        write_json(folder / MODEL_FILE, {"version": self.version, "model": self._content})
 
     def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
         """TC, LC, AU, valid of each pair in order; an item without a usable answer is said to be so in `raw`."""

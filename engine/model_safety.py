@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from data.errors import ModelError
+from data.files import file_sha256
 
 PICKLE_SUFFIXES: Final = frozenset(
     {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy", ".npz", ".h5", ".msgpack"}
@@ -67,9 +68,7 @@ def folder_fingerprint(folder: Path, *, leaving_out: Collection[str] = ()) -> st
     total = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.name not in ignored:
-            with file.open("rb") as content:
-                digest = hashlib.file_digest(content, "sha256").hexdigest()
-            total.update(f"{file.relative_to(folder).as_posix()} {digest}\n".encode())
+            total.update(f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n".encode())
     return total.hexdigest()
 
 

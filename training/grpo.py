@@ -22,7 +22,7 @@ from transformers import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from data.errors import JobError
+from data.errors import JobError, first_line
 from data.ids import row_seed
 from engine.backends.protocol import GenerationRequest, Sampling
 from engine.backends.transformers import load_causal_model
@@ -180,7 +180,7 @@ def train_grpo(
         if not config.use_vllm:
             raise
         # no vLLM in this environment, or no server at the address: requests' errors are OSErrors
-        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        reason = first_line(exc)
         raise JobError(f"GRPO: vLLM cannot draw replies ({reason}); see docs/training.md, or set vllm to off") from exc
     trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
     policy = trainer.model

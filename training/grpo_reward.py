@@ -13,6 +13,7 @@ from typing import Any
 import transformers
 
 from data.dimensions import DIMENSIONS
+from data.files import write_text
 from engine.backends.protocol import GenerationRequest
 from engine.distinct import distinct_n
 from engine.verify import Verifier
@@ -107,9 +108,7 @@ class SampleFile:
         self._every = every
         kept = [line for line in _lines(file) if json.loads(line)["step"] <= after_step]
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(file.name + ".tmp")
-        temporary.write_text("".join(kept), "utf-8")
-        temporary.replace(file)
+        write_text(file, "".join(kept))
 
     def keep(
         self,

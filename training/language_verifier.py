@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from data.errors import InputError, ModelError
+from data.files import write_json
 from data.records import Part
 from engine.backends.transformers import load_tokenizer
 from engine.calibration import Calibration
-from engine.jobs.folder import write_json
 from engine.jobs.report import Reporter
 from engine.rubric_prompts import NO, YES
 from engine.verifier_metrics import as_json as quality_as_json

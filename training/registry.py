@@ -10,10 +10,8 @@ Refuses to hand out a folder whose files are not what its manifest says.
 import hashlib
 import json
 import logging
-import os
 import re
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from data.errors import ConflictError, ModelError, NotFoundError
+from data.files import file_sha256, scratch_beside, sync_tree, write_json
 from data.records import MODEL_ROLES, ModelRole
 
 Alias = Literal["champion", "challenger", "previous"]
@@ -60,7 +59,7 @@ def register(
         ModelError: there is nothing to register, or the disk refuses; then nothing is left behind.
     """
     try:
-        files = {file.relative_to(source).as_posix(): _sha256(file) for file in _files(source)}
+        files = {file.relative_to(source).as_posix(): file_sha256(file) for file in _files(source)}
         if not files:
             raise ModelError(f"registering {source}: the folder is empty; train again")
         model_id = _model_id(files)
@@ -116,7 +115,7 @@ def verified(model: RegisteredModel) -> RegisteredModel:
             raise ModelError(f"{model.role} {model.model_id}: {name} was not registered with it; remove it")
     for name, digest in model.files.items():
         file = model.folder / name
-        if not file.is_file() or _sha256(file) != digest:
+        if not file.is_file() or file_sha256(file) != digest:
             raise ModelError(
                 f"{model.role} {model.model_id}: {name} is not what was registered; use another or train again"
             )
@@ -255,29 +254,19 @@ def remove_unfinished(models: Path) -> None:
 
 def _write_aliases(models: Path, role: ModelRole, wanted: Mapping[Alias, str | None]) -> None:
     file = models / role / _ALIASES_FILE
-    temporary = file.with_name(f".{file.name}")
     try:
-        with temporary.open("w", encoding="utf-8") as out:
-            json.dump({alias: model_id for alias, model_id in wanted.items() if model_id is not None}, out, indent=2)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
+        write_json(file, {alias: model_id for alias, model_id in wanted.items() if model_id is not None})
     except OSError as exc:
         raise ModelError(f"writing {file}: {exc.strerror or exc}; free room, then try again") from exc
 
 
 def _copy_whole(source: Path, goal: Path, manifest: Mapping[str, object]) -> None:
-    scratch = Path(tempfile.mkdtemp(prefix=f".{goal.name}-", dir=goal.parent))
-    try:
+    with scratch_beside(goal) as scratch:
         made = scratch / "model"
         shutil.copytree(source, made)
-        (made / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=2, sort_keys=True), "utf-8")
-        for file in _files(made):
-            with file.open("rb+") as content:
-                os.fsync(content.fileno())
+        write_json(made / MANIFEST, manifest)
+        sync_tree(made)
         made.rename(goal)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _model_id(files: Mapping[str, str]) -> str:
@@ -286,8 +275,3 @@ def _model_id(files: Mapping[str, str]) -> str:
 
 def _files(folder: Path) -> Iterator[Path]:
     return (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != MANIFEST)
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 import transformers
 from transformers.trainer import TRAINER_STATE_NAME
 
-from data.errors import JobCancelledError, JobError
-from engine.jobs.folder import write_json
+from data.errors import JobCancelledError, JobError, first_line
+from data.files import write_json
 from engine.jobs.report import Reporter
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ def trainer_config(
     try:
         config = config_class(**settings)
     except (ValueError, TypeError, KeyError, ImportError) as exc:
-        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        reason = first_line(exc)
         raise JobError(f"{kind}: the settings do not fit together ({reason}); correct them") from exc
     config._n_gpu = min(config.n_gpu, 1)  # the library would spread over all that it sees, and has no setting for it
     return config

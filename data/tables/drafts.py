@@ -1,10 +1,11 @@
 """Drafts and submission tokens: what an annotator has not submitted yet, and which forms were already sent."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from data.records import AnnotationId, Answers, Draft, VariantId
 from data.store import Connection
+from data.tables.first_row import first_row
 
 
 class Submission(NamedTuple):
@@ -45,7 +46,7 @@ class DraftTable:
         )
 
     def find(self, variant_id: VariantId, account: str) -> Draft | None:
-        row = _first(
+        row = first_row(
             self._connection,
             """
             SELECT tc, lc, au, corrected_answer_index, corrected_text, comment, is_flagged, updated_at
@@ -69,11 +70,5 @@ class SubmissionTable:
         self._connection.execute("INSERT INTO submission VALUES (?, ?, ?, ?)", [token, annotation_id, revision, now])
 
     def find(self, token: str) -> Submission | None:
-        row = _first(self._connection, "SELECT annotation_id, revision FROM submission WHERE token = ?", [token])
+        row = first_row(self._connection, "SELECT annotation_id, revision FROM submission WHERE token = ?", [token])
         return None if row is None else Submission(AnnotationId(row[0]), row[1])
-
-
-def _first(connection: Connection, sql: str, parameters: object = None) -> tuple[Any, ...] | None:
-    """The first row. All rows are fetched, because a partly read result blocks the connection's next registration."""
-    rows = connection.execute(sql, parameters).fetchall()
-    return rows[0] if rows else None

@@ -6,12 +6,12 @@ Reads annotations only to see who has answered what; never writes them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
 from data.records import AnnotationId, VariantId
 from data.store import Connection
+from data.tables.first_row import first_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class QueueTable:
         return [VariantId(row[0]) for row in rows]
 
     def find(self, variant_id: VariantId) -> QueueItem | None:
-        row = _first(
+        row = first_row(
             self._connection,
             """
             SELECT variant_id, is_blind, draw_seed, share, priority, reason, queued_at
@@ -174,7 +174,7 @@ class QueueTable:
 
     def first_for(self, account: str, *, overlap: int, now: datetime) -> QueueItem | None:
         """The account's next item, by priority, postponed ones last; never one that somebody else has open."""
-        row = _first(
+        row = first_row(
             self._connection,
             f"""
             SELECT q.variant_id, q.is_blind, q.draw_seed, q.share, q.priority, q.reason, q.queued_at
@@ -204,7 +204,7 @@ class QueueTable:
 
     def has_answered(self, variant_id: VariantId, account: str) -> bool:
         """Whether the account ever answered it, even if the answer was deleted: it has seen the verdicts."""
-        row = _first(
+        row = first_row(
             self._connection,
             "SELECT 1 FROM annotation WHERE variant_id = ? AND annotator = ? AND NOT is_skipped LIMIT 1",
             [variant_id, account],
@@ -236,7 +236,7 @@ class QueueTable:
 
     def answered_before(self, account: str, variant_id: VariantId | None) -> VariantId | None:
         """The item that the account answered or skipped before `variant_id`; its last one if that is unanswered."""
-        row = _first(
+        row = first_row(
             self._connection,
             """
             WITH mine AS (
@@ -255,7 +255,7 @@ class QueueTable:
         return None if row is None else VariantId(row[0])
 
     def last_answer(self, account: str) -> LastAnswer | None:
-        row = _first(
+        row = first_row(
             self._connection,
             """
             SELECT variant_id, annotation_id, revision, updated_at, is_skipped FROM annotation
@@ -268,7 +268,7 @@ class QueueTable:
 
     def counts(self, account: str, *, overlap: int, since: datetime) -> QueueCounts:
         """`since` is the start of the account's day."""
-        row = _first(
+        row = first_row(
             self._connection,
             f"""
             SELECT
@@ -290,7 +290,7 @@ class QueueTable:
         return QueueCounts(*row)
 
     def _count(self) -> int:
-        row = _first(self._connection, "SELECT count(*) FROM queue_item")
+        row = first_row(self._connection, "SELECT count(*) FROM queue_item")
         return 0 if row is None else int(row[0])
 
 
@@ -302,7 +302,7 @@ class LeaseTable:
 
     def take(self, variant_id: VariantId, account: str, *, now: datetime, expires_at: datetime) -> bool:
         """Take or renew the lease; False while another account holds it."""
-        row = _first(
+        row = first_row(
             self._connection,
             """
             INSERT INTO lease VALUES ($variant_id, $account, $expires_at)
@@ -315,16 +315,10 @@ class LeaseTable:
         return row is not None
 
     def holder(self, variant_id: VariantId, now: datetime) -> str | None:
-        row = _first(
+        row = first_row(
             self._connection, "SELECT account FROM lease WHERE variant_id = ? AND expires_at > ?", [variant_id, now]
         )
         return None if row is None else str(row[0])
 
     def release(self, variant_id: VariantId, account: str) -> None:
         self._connection.execute("DELETE FROM lease WHERE variant_id = ? AND account = ?", [variant_id, account])
-
-
-def _first(connection: Connection, sql: str, parameters: object = None) -> tuple[Any, ...] | None:
-    """The first row. All rows are fetched, because a partly read result blocks the connection's next registration."""
-    rows = connection.execute(sql, parameters).fetchall()
-    return rows[0] if rows else None

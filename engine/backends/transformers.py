@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from data.errors import ModelError
+from data.errors import ModelError, first_line
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 from engine.backends.protocol import GenerationRequest, Reply, Sampling
 from engine.backends.reply_schema import grammar_schema_json
@@ -250,7 +250,7 @@ def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokeniz
             local_files_only=True,
         )
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as exc:
-        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        reason = first_line(exc)
         raise ModelError(f"model folder {folder} cannot be loaded ({reason}); fetch or train it again") from exc
     if is_gpu:
         model.cuda()  # type: ignore[call-arg]
@@ -267,7 +267,7 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
             str(folder), trust_remote_code=False, local_files_only=True
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        reason = (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+        reason = first_line(exc)
         raise ModelError(f"model folder {folder}: its tokenizer cannot be read ({reason}); use another model") from exc
     return tokenizer
 

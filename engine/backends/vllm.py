@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from data.errors import BackendError, ModelError
+from data.errors import BackendError, ModelError, first_line
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 from engine.backends.protocol import GenerationRequest, Reply, Sampling
 from engine.backends.reply_schema import grammar_schema_json
@@ -221,4 +221,4 @@ def _reason(exc: Exception) -> str:
     """One line; the first of a pydantic error only counts its findings."""
     if isinstance(exc, ValidationError):
         return str(exc.errors(include_url=False, include_input=False)[0]["msg"]).splitlines()[0]
-    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]
+    return first_line(exc)

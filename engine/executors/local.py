@@ -15,6 +15,8 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from data.files import whole_file
+
 logger = logging.getLogger(__name__)
 
 ReportProgress = Callable[[int, int], None]
@@ -67,7 +69,8 @@ class LocalExecutor:
                     step.setup()
                     is_set_up = True
                 done = step(batch)
-                _write_part(file, done)
+                with whole_file(file) as temporary:
+                    pq.write_table(done, temporary)
             yield done
             report_progress(min(start + self.batch_rows, rows.num_rows), rows.num_rows)
 
@@ -88,9 +91,3 @@ def _read_part(file: Path) -> pa.Table | None:
     except (pa.ArrowException, OSError) as exc:
         logger.warning("part %s is not readable (%s); its batch is done again", file, exc)
         return None
-
-
-def _write_part(file: Path, table: pa.Table) -> None:
-    temporary = file.with_suffix(".tmp")
-    pq.write_table(table, temporary)
-    temporary.replace(file)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from data.errors import JobCancelledError, SagedeskError
+from data.files import write_json
 from engine.jobs.failures import NO_RESULT_STATUS, failure
-from engine.jobs.folder import RunFolder, RunResult, write_json
+from engine.jobs.folder import RunFolder, RunResult
 from engine.jobs.kinds import job_function
 from engine.jobs.report import Reporter
 from engine.jobs.versions import VERSIONS_FILE, library_versions

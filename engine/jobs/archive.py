@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from data.errors import InputError
-from engine.jobs.folder import MODEL_INDEX, RunFolder, file_sha256
+from data.files import file_sha256
+from engine.jobs.folder import MODEL_INDEX, RunFolder
 
 SUMS: Final = "SHA256SUMS"
 MODELS: Final = "models"

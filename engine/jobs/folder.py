@@ -10,9 +10,7 @@ models/         in an exported run: copies of the model folders that the setting
 result.json     written last, by rename: its presence says that the job ended by itself
 """
 
-import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data.errors import JobError
+from data.files import file_sha256, whole_file, write_json
 
 MODEL_INDEX: Final = "index.json"
 
@@ -129,9 +128,8 @@ class RunFolder:
     def write_output(self, name: str, table: pa.Table) -> Path:
         """Write `outputs/NAME.parquet` by rename, so that a half-written file is never read."""
         file = self.outputs / f"{name}.parquet"
-        temporary = file.with_suffix(".tmp")
-        pq.write_table(table, temporary)
-        temporary.replace(file)
+        with whole_file(file) as temporary:
+            pq.write_table(table, temporary)
         return file
 
     def read_output(self, name: str) -> pa.Table:
@@ -176,18 +174,3 @@ class RunFolder:
                     return
                 offset += len(line)
                 yield offset, json.loads(line)
-
-
-def write_json(file: Path, value: object) -> None:
-    """By temporary file, fsync and rename."""
-    temporary = file.with_name(file.name + ".tmp")
-    with temporary.open("w", encoding="utf-8") as out:
-        json.dump(value, out, ensure_ascii=False, indent=2, sort_keys=True)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(file)
-
-
-def file_sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -208,7 +208,7 @@ def test_a_promoted_challenger_is_a_challenger_no_more_and_another_stays_one(tmp
     assert aliases(models, "verifier") == {"champion": second.model_id, "previous": third.model_id}
 
 
-def test_a_change_of_aliases_that_was_broken_off_changes_none_and_is_cleared_away(
+def test_a_change_of_aliases_that_was_broken_off_changes_none_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Champion and previous stand in one file: there is no moment between the two."""
@@ -225,23 +225,23 @@ def test_a_change_of_aliases_that_was_broken_off_changes_none_and_is_cleared_awa
         patch.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             promote(models, "verifier", third.model_id)
-    left = list((models / "verifier").glob(".*"))
-    remove_unfinished(models)
 
     assert aliases(models, "verifier") == before == {"champion": second.model_id, "previous": first.model_id}
-    assert left
     assert not list((models / "verifier").glob(".*"))
 
 
-def test_what_a_killed_registration_left_goes_at_the_next_start_and_models_stay(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_goes_at_the_next_start_and_models_stay(tmp_path: Path) -> None:
     model = registered(tmp_path, "one")
     half = tmp_path / "models" / "verifier" / f".{model.model_id}-abc123"
     (half / "model").mkdir(parents=True)
     (half / "model" / "weights.json").write_text("...")
+    half_aliases = half.with_name(".aliases.json.tmp")
+    half_aliases.write_text("{")
 
     remove_unfinished(tmp_path / "models")
 
     assert not half.exists()
+    assert not half_aliases.exists()
     assert all_models(tmp_path / "models", "verifier") == [model]
 
 

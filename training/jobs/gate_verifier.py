@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from data.arrow import questions_from, variants_from, verdicts_from, verdicts_table
 from data.errors import JobError
+from data.files import write_json
 from data.records import Answers, VariantId, Verdict, VerdictTarget
 from engine.executors.local import LocalExecutor
-from engine.jobs.folder import RunFolder, write_json
+from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.jobs.verify import pair_up, pairs_table, registered_step

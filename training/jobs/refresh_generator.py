@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import JobError
+from data.files import write_json
 from engine.embedded import model_folder
-from engine.jobs.folder import RunFolder, write_json
+from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.model_safety import folder_fingerprint

@@ -20,10 +20,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from data.dimensions import DIMENSIONS
+from data.files import write_json
 from data.records import Part
 from engine.calibration import Calibration
 from engine.embedded import EMBEDDED_GENERATOR, is_hub_id, model_folder
-from engine.jobs.folder import RunFolder, write_json
+from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.verifiers import verifier_version

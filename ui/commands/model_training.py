@@ -1,7 +1,5 @@
 """`sagedesk model preview|retrain|refresh|schedule`: training verifiers and generators, and when it is due."""
 
-import json
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, cast
 
 import typer
@@ -11,6 +9,7 @@ from data.records import VARIANT_TYPE_KEYS, ModelRole, Schedule, VariantTypeKey
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
+from ui.desk.named_values import named_values
 from ui.desk.settings import read_settings
 from ui.desk.usecases import learning, runs, schedules, training_data
 from ui.desk.usecases.learning import LanguageTraining, VerifierKind, VllmMode
@@ -105,7 +104,7 @@ def retrain(
             max_labels=max_labels,
             target_precision=target_precision,
             compare_methods=compare_methods,
-            sft=_options("--sft", sft),
+            sft=named_values(sft or (), where="--sft"),
             seed=seed,
             elsewhere=elsewhere,
         )
@@ -152,10 +151,10 @@ def refresh(
             types=cast("tuple[VariantTypeKey, ...]", tuple(types)) if types else VARIANT_TYPE_KEYS,
             sft_epochs=sft_epochs,
             lora_rank=lora_rank or None,
-            sft=_options("--sft", sft),
+            sft=named_values(sft or (), where="--sft"),
             grpo_steps=grpo_steps,
             group_size=group_size,
-            grpo=_options("--grpo", grpo),
+            grpo=named_values(grpo or (), where="--grpo"),
             vllm=cast("VllmMode", vllm),
             vllm_url=vllm_url,
             comparison_questions=comparison_questions,
@@ -225,19 +224,3 @@ def _weekly(text: str) -> tuple[int, int]:
     if day not in _WEEKDAYS or not hour.isdecimal():
         raise InputError(f"--weekly {text!r}: use a day and an hour in UTC, monday@2 for example")
     return _WEEKDAYS.index(day), int(hour)
-
-
-def _options(flag: str, given: Sequence[str] | None) -> Mapping[str, object] | None:
-    """NAME=VALUE each; a value that is JSON (a number, true, null) counts as that, else as text. Raises InputError."""
-    if not given:
-        return None
-    found: dict[str, object] = {}
-    for one in given:
-        name, mark, value = one.partition("=")
-        if not name or not mark:
-            raise InputError(f"{flag} {one!r}: use NAME=VALUE, learning_rate=1e-4 for example")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found

@@ -1,12 +1,12 @@
 """`var/desk.json`: where the running desk listens and the token that its own machine's command line uses."""
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from data.errors import SetupError
+from data.files import write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,7 @@ class RunningDesk:
 
 def write_desk_file(file: Path, running: RunningDesk) -> None:
     """Mode 0600 from the first byte; replaced atomically."""
-    temporary = file.with_name(file.name + ".tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        json.dump(asdict(running), out)
-    temporary.replace(file)
+    write_json(file, asdict(running), mode=0o600)
 
 
 def read_desk_file(file: Path) -> RunningDesk | None:

@@ -19,6 +19,7 @@ from annotation.loop import SyncLoop
 from annotation.server import Credentials, new_credentials
 from annotation.sync import LabelStudioSync
 from data.errors import SetupError
+from data.files import write_json
 from data.records import Run
 from data.releases import remove_unfinished
 from data.store import Store
@@ -240,10 +241,4 @@ def _known_secrets(settings: Settings) -> tuple[str, ...]:
 
 def _write_secrets(file: Path, secrets: Secrets) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.with_name(file.name + ".tmp").unlink(missing_ok=True)
-    descriptor = os.open(file.with_name(file.name + ".tmp"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        json.dump({"cookie_key": secrets.cookie_key, "label_studio": asdict(secrets.label_studio)}, out)
-        out.flush()
-        os.fsync(out.fileno())
-    file.with_name(file.name + ".tmp").replace(file)
+    write_json(file, {"cookie_key": secrets.cookie_key, "label_studio": asdict(secrets.label_studio)}, mode=0o600)

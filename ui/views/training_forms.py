@@ -3,7 +3,6 @@
 A form that was drawn once starts one run: a second click on it leads to the run that the first has started.
 """
 
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -11,10 +10,10 @@ from typing import Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from data.errors import InputError
 from data.records import VARIANT_TYPE_KEYS, Run
 from engine.variant_types.table import VARIANT_TYPES
 from ui.desk.context import Actor, Desk
+from ui.desk.named_values import named_values
 from ui.desk.usecases import learning
 from ui.desk.usecases.learning import (
     LANGUAGE_TRAININGS,
@@ -105,7 +104,7 @@ def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, valida
                 max_labels=None if most is None else int(most),
                 target_precision=precision / 100,
                 compare_methods=compares,
-                sft=trl_settings(overrides),
+                sft=_trl_settings(overrides),
                 seed=int(seed),
                 elsewhere=elsewhere,
             ),
@@ -164,10 +163,10 @@ def generator_form(desk: Desk, actor: Callable[[], Actor], *, why_not: str) -> N
                 types=[key for key in VARIANT_TYPE_KEYS if key in types],
                 sft_epochs=float(epochs),
                 lora_rank=rank,
-                sft=trl_settings(sft_overrides),
+                sft=_trl_settings(sft_overrides),
                 grpo_steps=int(steps),
                 group_size=int(group),
-                grpo=trl_settings(grpo_overrides),
+                grpo=_trl_settings(grpo_overrides),
                 vllm=vllm,
                 vllm_url=(url.strip() or None) if vllm == "server" else None,
                 comparison_questions=int(questions),
@@ -178,22 +177,9 @@ def generator_form(desk: Desk, actor: Callable[[], Actor], *, why_not: str) -> N
         )
 
 
-def trl_settings(text: str) -> Mapping[str, object] | None:
-    """`name = value` lines as a mapping, values as JSON where they are JSON; None where there is none.
-
-    Raises:
-        InputError: a line has no name or no value.
-    """
-    found: dict[str, object] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        name, is_given, value = (part.strip() for part in line.partition("="))
-        if not name or not is_given or not value:
-            raise InputError(f"TRL setting {line!r}: write one `name = value` per line, such as `learning_rate = 1e-5`")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found or None
+def _trl_settings(text: str) -> Mapping[str, object] | None:
+    """One pair per line. Raises InputError when a line is none."""
+    return named_values(filter(None, map(str.strip, text.splitlines())), where="TRL setting")
 
 
 def _lora_rank(place: DeltaGenerator) -> int | None:

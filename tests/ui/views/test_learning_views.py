@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from data.errors import InputError
 from tests.ui.drawn_pages import ANA, LEA, page, sent, shown
 from tests.ui.labelled_store import LabelledStore
 from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
@@ -15,7 +14,6 @@ from ui.desk.context import Desk
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.usecases import runs, schedules
 from ui.desk.usecases.models import list_models
-from ui.views.training_forms import trl_settings
 
 pytestmark = pytest.mark.usefixtures("quick_pages")
 
@@ -133,17 +131,6 @@ def test_a_schedule_is_set_and_told(desk: Desk) -> None:
     assert standing is not None
     assert (standing.after_decisions, standing.weekday, standing.may_start) == (50, None, False)
     assert "Saved: the desk now proposes training of the verifier when it is due." in shown(drawn)
-
-
-def test_trl_settings_are_lines_of_names_and_values() -> None:
-    assert trl_settings("learning_rate = 1e-5\n\n optim=adamw_torch \nbf16 = true") == {
-        "learning_rate": 1e-5,
-        "optim": "adamw_torch",
-        "bf16": True,
-    }
-    assert trl_settings(" \n") is None
-    with pytest.raises(InputError, match="write one `name = value` per line"):
-        trl_settings("learning_rate")
 
 
 def test_models_stand_by_role_with_their_place(desk: Desk) -> None:

@@ -15,6 +15,7 @@ import httpx
 
 from annotation.server import LabelStudioServer
 from data.errors import SagedeskError, SetupError
+from data.log_tail import last_line
 from ui.commands.line import RemoteLine, running_desk
 from ui.commands.up.interruptions import Interruptions
 from ui.desk.settings import Settings
@@ -38,12 +39,7 @@ class DeskProcess:
     began_at: datetime
 
     def last_words(self) -> str:
-        try:
-            said = self.log.read_bytes()[self.log_offset :]
-        except OSError:  # somebody tidied it away
-            said = b""
-        lines = said.decode("utf-8", "replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'without a word'} (whole log: {self.log})"
+        return f"{last_line(self.log, after=self.log_offset) or 'without a word'} (whole log: {self.log})"
 
 
 class Watch:

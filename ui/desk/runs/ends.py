@@ -4,24 +4,20 @@ Outputs, state and follow-up are one transaction: all of it or none. Refuses to 
 """
 
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 from data.errors import JobError
+from data.log_tail import last_line
 from data.records import Run
 from data.store import Connection, Store
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder, RunResult
 from ui.desk.runs.submission import Ingest, Prepare, Submission
-
-_TAIL_BYTES: Final = 4_000
-_LAST_WORDS: Final = 240
 
 Enqueue = Callable[[Connection, Submission, str, list[Path]], Run]
 """(connection, what is wanted, by whom, list that takes the folders made)."""
@@ -60,7 +56,9 @@ class RunEnds:
         if result is None and is_cancelled:
             run = self._save(replace(ended, state="cancelled", message="cancelled; its process had to be killed"))
         elif result is None:
-            run = self._save(replace(ended, state="lost", message=f"{why}{last_words(folder.log)}; resume it to go on"))
+            line = last_line(folder.log)
+            end = f"; its log ends with: {line}" if line else ""
+            run = self._save(replace(ended, state="lost", message=f"{why}{end}; resume it to go on"))
         elif result.state != "done":
             run = self._save(replace(ended, state=result.state, message=result.error, result=dict(result.counts)))
         else:
@@ -106,23 +104,6 @@ class RunEnds:
         with self._store.write() as connection:
             RunTable(connection).save(run)
         return run
-
-
-def last_words(log: Path) -> str:
-    """`; its log ends with: ...`, from the last line that begins at the left; empty where the job wrote none.
-
-    Lines further in are a traceback's or a warning's code, which says little by itself.
-    """
-    try:
-        with log.open("rb") as content:
-            size = content.seek(0, os.SEEK_END)
-            content.seek(max(0, size - _TAIL_BYTES))
-            # a progress bar rewrites its line: only what stands there last was to be read
-            lines = content.read().decode("utf-8", "replace").replace("\r", "\n").splitlines()
-    except OSError:
-        return ""
-    line = next((line.rstrip() for line in reversed(lines) if line.strip() and not line[0].isspace()), "")
-    return f"; its log ends with: {line[:_LAST_WORDS]}" if line else ""
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from data.errors import ConflictError, InputError, JobError
+from data.files import file_sha256, scratch_beside
 from data.records import Run
 from engine.jobs.archive import (
     copy_back,
@@ -24,7 +25,7 @@ from engine.jobs.archive import (
     write_folder,
     write_tar,
 )
-from engine.jobs.folder import RunFolder, RunSpec, file_sha256
+from engine.jobs.folder import RunFolder, RunSpec
 from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.runs.supervisor import refuse_to_send
 
@@ -66,7 +67,8 @@ def export_run(desk: Desk, actor: Actor, *, run_id: str, to: Path) -> ExportedRu
     folder = RunFolder(Path(run.folder))
     copies = model_copies(folder.spec().settings)
     try:
-        with _scratch_beside(goal) as scratch:
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        with scratch_beside(goal) as scratch:
             if goal.suffix == ".tar":
                 write_tar(scratch / "run", run_id, members(folder, copies))
             else:
@@ -155,16 +157,6 @@ def _refuse_foreign(wanted: RunSpec, root: Path, source: Path) -> None:
         file = root / "inputs" / name
         if not file.is_file() or file_sha256(file) != digest:
             raise InputError(f"{source}: inputs/{name} is not what was exported; run what was exported, unchanged")
-
-
-@contextmanager
-def _scratch_beside(goal: Path) -> Iterator[Path]:
-    goal.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{goal.name}-", dir=goal.parent))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextmanager
