@@ -27,7 +27,7 @@ from ui.desk.settings import Settings, read_settings
 from ui.desk.wiring import Background, close_desk, configure_logging, open_desk, read_or_make_secrets
 from ui.web import serving
 from ui.web.api import api_routes
-from ui.web.login import Cookies, SessionGate, SignInThrottle
+from ui.web.login import Cookies, SignInGuard, SignInThrottle
 from ui.web.login_routes import Door
 
 APP_SCRIPT: Final = Path(__file__).parents[1] / "app.py"
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 def build_app(settings: Settings) -> st.App:
-    """Pages, routes, gate and background work; the store opens when the server starts."""
+    """Pages, routes, sign-in guard and background work; the store opens when the server starts."""
     secrets = read_or_make_secrets(settings)
     api_token = random_secrets.token_urlsafe(32)
 
@@ -68,7 +68,7 @@ def build_app(settings: Settings) -> st.App:
             serving.end()
             await run_in_threadpool(close_desk, desk, end_jobs=True)
 
-    middleware = [Middleware(SessionGate, desk=serving.current_desk, cookies=serving.current_cookies)]
+    middleware = [Middleware(SignInGuard, desk=serving.current_desk, cookies=serving.current_cookies)]
     if settings.host in LOOPBACK_HOSTS:
         # A page of another site whose name resolves to this machine must not reach the desk (DNS rebinding).
         middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_HOSTS)))

@@ -81,7 +81,7 @@ class SignInThrottle:
         return failures[0] + self._window_s - now if len(failures) >= self._most else 0.0
 
 
-class SessionGate:
+class SignInGuard:
     """ASGI middleware: a request or websocket without a live session reaches nothing behind it."""
 
     def __init__(self, app: ASGIApp, *, desk: Callable[[], Desk], cookies: Callable[[], Cookies]) -> None:

@@ -23,7 +23,7 @@ from ui.desk.context import OPERATOR, Actor, Desk
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.settings import Settings
 from ui.desk.usecases import accounts
-from ui.web.login import COOKIE, Cookies, SessionGate, SignInThrottle
+from ui.web.login import COOKIE, Cookies, SignInGuard, SignInThrottle
 from ui.web.login_routes import Door
 
 PASSWORD = "correct horse battery"
@@ -73,7 +73,7 @@ def client(desk: Desk) -> TestClient:
 
     app = Starlette(
         routes=[*door.routes(), Route("/", page), WebSocketRoute("/_stcore/stream", stream)],
-        middleware=[Middleware(SessionGate, desk=lambda: desk, cookies=lambda: cookies)],
+        middleware=[Middleware(SignInGuard, desk=lambda: desk, cookies=lambda: cookies)],
     )
     return TestClient(app, follow_redirects=False, client=("127.0.0.1", 50_000))
 
