@@ -1,4 +1,4 @@
--- The store's first schema. Ids are content-derived text; stamps are UTC; JSON columns hold objects.
+-- The store's first schema. Ids are content-derived text; timestamps are UTC; JSON columns hold objects.
 
 CREATE TABLE question (
     question_id   TEXT PRIMARY KEY,
@@ -9,9 +9,9 @@ CREATE TABLE question (
     source_key    TEXT NOT NULL,
     subject       TEXT NOT NULL,
     source_note   TEXT NOT NULL,
-    final_answer  TEXT,                   -- open questions: no options, this instead
-    cluster_id    TEXT NOT NULL,          -- near-duplicates share it; the unit of splits
-    superseded_by TEXT,                   -- a later import brought other content under the same benchmark and source_key
+    final_answer  TEXT,                   -- of open questions, which have no options
+    cluster_id    TEXT NOT NULL,          -- shared by near-duplicates; data is split by cluster
+    superseded_by TEXT,                   -- the question that a later import put under the same benchmark and source_key
     created_at    TIMESTAMPTZ NOT NULL
 );
 
@@ -54,11 +54,11 @@ CREATE TABLE verdict (
     PRIMARY KEY (variant_id, target, verifier_version, method)
 );
 
--- A variant passes when every required check holds; one without checks is in neither camp.
+-- A variant passes when every required check holds; a variant without checks has no row.
 CREATE VIEW contract_outcome AS
 SELECT variant_id, bool_and(holds OR NOT is_required) AS passes FROM contract_check GROUP BY variant_id;
 
--- One verdict a target: the newest of the verifier that judged the variant last.
+-- One verdict per target: the newest from the verifier that judged the variant last.
 CREATE VIEW verdict_latest AS
 SELECT * FROM verdict
 QUALIFY verifier_version = first_value(verifier_version) OVER (
@@ -67,7 +67,7 @@ QUALIFY verifier_version = first_value(verifier_version) OVER (
     PARTITION BY variant_id, verifier_version, target ORDER BY created_at DESC, method
 ) = 1;
 
--- v = TC x LC x AU, or the verifier's own word on validity where it gave one; NULL while a reply is missing.
+-- v = TC x LC x AU, or the verifier's own verdict on validity if it gave one; NULL while a verdict is missing.
 CREATE VIEW variant_validity AS
 SELECT variant_id,
        verifier_version,
@@ -78,7 +78,7 @@ SELECT variant_id,
        ) AS is_valid
 FROM verdict_latest GROUP BY variant_id, verifier_version;
 
-CREATE TABLE annotation (                 -- append-only revisions; a deleted one ends with a tombstone
+CREATE TABLE annotation (                 -- append-only revisions; a deleted annotation ends with a tombstone
     annotation_id          TEXT NOT NULL,
     revision               INTEGER NOT NULL,
     variant_id             TEXT NOT NULL,
@@ -108,14 +108,14 @@ CREATE TABLE annotation (                 -- append-only revisions; a deleted on
     PRIMARY KEY (annotation_id, revision)
 );
 
--- The current revision of every annotation: the newest stamp, a tombstone before its equal, then the content hash.
+-- The current revision of every annotation: newest timestamp, then tombstone first, then content hash.
 CREATE VIEW annotation_current AS
 SELECT * FROM annotation
 QUALIFY row_number() OVER (
     PARTITION BY annotation_id ORDER BY updated_at DESC, is_deleted DESC, content_hash DESC, revision DESC
 ) = 1;
 
-CREATE TABLE annotation_map (             -- which Label Studio annotation is which of ours; written when it is read back
+CREATE TABLE annotation_map (             -- pairs of Label Studio and desk annotations; written when an annotation is read back
     ls_server        TEXT NOT NULL,
     ls_annotation_id BIGINT NOT NULL,
     annotation_id    TEXT NOT NULL,
@@ -139,30 +139,30 @@ CREATE TABLE draft (
     PRIMARY KEY (variant_id, account)
 );
 
-CREATE TABLE queue_item (                 -- what waits for people; blindness is drawn once, on entry
+CREATE TABLE queue_item (                 -- variants waiting for review; whether one is blind is drawn once, on entry
     variant_id TEXT PRIMARY KEY,
     is_blind   BOOLEAN NOT NULL,
     draw_seed  BIGINT NOT NULL,
-    share      DOUBLE NOT NULL,           -- the blind share in force at the draw
+    share      DOUBLE NOT NULL,           -- the blind share at the time of the draw
     priority   DOUBLE NOT NULL,           -- higher comes first
-    reason     TEXT NOT NULL,             -- why it comes when it comes, for a person
+    reason     TEXT NOT NULL,             -- why it has this priority, for a person to read
     queued_at  TIMESTAMPTZ NOT NULL
 );
 
-CREATE TABLE queue_later (                -- "later": at the end of this account's queue only
+CREATE TABLE queue_later (                -- items that an account put off with "Later": last in its own queue only
     variant_id TEXT NOT NULL,
     account    TEXT NOT NULL,
     put_off_at TIMESTAMPTZ NOT NULL,
     PRIMARY KEY (variant_id, account)
 );
 
-CREATE TABLE lease (                      -- who has an item open, until when
+CREATE TABLE lease (                      -- who has an item open, and until when
     variant_id TEXT PRIMARY KEY,
     account    TEXT NOT NULL,
     expires_at TIMESTAMPTZ NOT NULL
 );
 
-CREATE TABLE submission (                 -- idempotency tokens of rendered forms: a second click finds the first's result
+CREATE TABLE submission (                 -- tokens of rendered forms, so that a second click finds the result of the first
     token         TEXT PRIMARY KEY,
     annotation_id TEXT NOT NULL,
     revision      INTEGER NOT NULL,
@@ -194,7 +194,7 @@ CREATE TABLE audit (
 
 CREATE TABLE outbox (
     outbox_id       TEXT PRIMARY KEY,
-    kind            TEXT NOT NULL,        -- annotation (create or update, by what the map says), deletion
+    kind            TEXT NOT NULL,        -- annotation (created or updated, depending on annotation_map), deletion
     annotation_id   TEXT NOT NULL,
     revision        INTEGER NOT NULL,
     created_at      TIMESTAMPTZ NOT NULL,
@@ -204,7 +204,7 @@ CREATE TABLE outbox (
     done_at         TIMESTAMPTZ           -- set after the read-back: "synced"
 );
 
-CREATE TABLE inbox (                      -- what Label Studio sent, as it came, one row a version of an annotation
+CREATE TABLE inbox (                      -- what Label Studio sent, unchanged; one row per version of an annotation
     ls_server        TEXT NOT NULL,
     ls_annotation_id BIGINT NOT NULL,
     ls_updated_at    TIMESTAMPTZ NOT NULL,
@@ -222,7 +222,7 @@ CREATE TABLE sync_cursor (
     last_sweep_at TIMESTAMPTZ,
     stale_since   TIMESTAMPTZ,
     last_error    TEXT,
-    counts        JSON NOT NULL,          -- parity report of the last sweep, drafts seen, late versions ignored
+    counts        JSON NOT NULL,          -- result of the last full comparison, drafts seen, late versions ignored
     PRIMARY KEY (ls_server, ls_project_id)
 );
 
@@ -295,7 +295,7 @@ CREATE TABLE account (
     name          TEXT PRIMARY KEY,
     display_name  TEXT NOT NULL,
     role          TEXT NOT NULL,
-    password_hash TEXT,                   -- argon2; NULL until set through a sign-in link
+    password_hash TEXT,                   -- argon2; NULL until the person sets a password
     is_active     BOOLEAN NOT NULL,
     ls_user_id    BIGINT,
     created_at    TIMESTAMPTZ NOT NULL
@@ -315,7 +315,7 @@ CREATE TABLE sign_in_link (
     used_at    TIMESTAMPTZ
 );
 
-CREATE TABLE policy (                     -- what leads set: blind share, queue seed, guidelines version
+CREATE TABLE policy (                     -- values that leads set: blind share, queue seed, guidelines version
     name       TEXT PRIMARY KEY,
     value      JSON NOT NULL,
     updated_by TEXT NOT NULL,

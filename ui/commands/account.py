@@ -19,7 +19,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The account's name.")
 def add(
     name: Name,
     role: Annotated[str, typer.Option(help="annotator or lead.")] = "annotator",
-    display_name: Annotated[str, typer.Option(help="As others see it.")] = "",
+    display_name: Annotated[str, typer.Option(help="The name that others see.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Add a person and print their one-time sign-in link."""
@@ -46,21 +46,21 @@ def list_(as_json: AsJson = False) -> None:
         emit_json(found)
         return
     emit_table(
-        ("name", "shown as", "role", "active", "password set", "created"),
+        ("name", "display name", "role", "active", "password set", "created"),
         [(it.name, it.display_name, it.role, it.is_active, it.has_password, it.created_at) for it in found],
-        empty="no accounts yet; `sagedesk account add NAME --role lead` makes the first",
+        empty="no accounts yet; `sagedesk account add NAME --role lead` creates the first",
     )
 
 
 @app.command()
 def close(name: Name, as_json: AsJson = False) -> None:
-    """Let nobody in under this name any more, from this moment; labels stay."""
+    """Close an account: end its sessions and refuse sign-ins; its labels are kept."""
     _set_active(name, is_active=False, as_json=as_json)
 
 
 @app.command()
 def reopen(name: Name, as_json: AsJson = False) -> None:
-    """Let a closed account in again."""
+    """Reopen a closed account."""
     _set_active(name, is_active=True, as_json=as_json)
 
 
@@ -76,5 +76,5 @@ def _emit_link(link: accounts.SignInLink, *, as_json: bool) -> None:
         return
     settings = read_settings()
     running = running_desk(settings)
-    talk(f"works once, until {link.expires_at:%Y-%m-%d %H:%M} UTC:")
+    talk(f"valid once, until {link.expires_at:%Y-%m-%d %H:%M} UTC:")
     typer.echo(f"{f'http://{settings.host}:{settings.port}' if running is None else running.url}{link.path}")

@@ -15,19 +15,19 @@ from ui.desk.usecases.doctor import Finding
 
 
 def up() -> None:
-    """Set up what is missing, start Label Studio and the desk, print the sign-in link; Ctrl-C ends all of it."""
+    """Start Label Studio and the desk and print a sign-in link; Ctrl-C stops everything."""
     from ui.commands.up.start import main
 
     raise typer.Exit(main(read_settings(), os.environ, report=talk, answer=typer.echo))
 
 
 def doctor_(as_json: AsJson = False) -> None:
-    """Check environment, store, Label Studio and models; exit status 1 when something fails."""
+    """Check the environment, store, Label Studio and models; exit status 1 if a check fails."""
     settings = read_settings()
     running = running_desk(settings)
     findings = doctor.examine_environment(settings, desk_url=None if running is None else running.url)
     if running is None and not settings.store_file.exists():
-        findings.append(Finding("store", "ok", "none yet; `make up` makes one with a sample project"))
+        findings.append(Finding("store", "ok", "none yet; `make up` creates one with a sample project"))
     else:
         try:
             with open_line(settings, with_label_studio=True) as line:
@@ -38,7 +38,7 @@ def doctor_(as_json: AsJson = False) -> None:
         emit_json(findings)
     else:
         emit_table(
-            ("", "what", "state", "what to do"),
+            ("", "check", "state", "advice"),
             [(it.level, it.subject, it.detail, it.advice) for it in findings],
             empty="",
             whole_cells=True,
@@ -48,7 +48,7 @@ def doctor_(as_json: AsJson = False) -> None:
 
 
 def settings_(as_json: AsJson = False) -> None:
-    """Print the settings in force, by the variable that sets each; keys are not shown."""
+    """Print the current settings with their environment variables; keys are hidden."""
     settings = read_settings()
     values = {
         name: "(set)" if value is not None and "key" in name else value for name, value in settings.model_dump().items()

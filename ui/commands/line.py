@@ -79,7 +79,7 @@ class RemoteLine:
         except httpx.HTTPError as exc:
             raise SetupError(
                 f"the desk at {self._running.url} (process {self._running.pid}) does not answer: {exc}; "
-                f"wait until it is up, or stop it"
+                f"wait until it is ready, or stop it"
             ) from exc
         content = _json_of(answer, self._running.url)
         if answer.status_code != httpx.codes.OK:
@@ -132,7 +132,7 @@ def _json_of(answer: httpx.Response, url: str) -> object:
         return answer.json()
     except ValueError as exc:
         raise SetupError(
-            f"{url} answered {answer.status_code} and no JSON; is something else listening there? "
+            f"{url} answered {answer.status_code} without JSON; is another program listening there? "
             f"Stop it or set SAGEDESK_PORT"
         ) from exc
 

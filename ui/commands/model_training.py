@@ -15,12 +15,12 @@ from ui.desk.usecases import learning, runs, schedules, training_data
 from ui.desk.usecases.learning import LanguageTraining, VerifierKind, VllmMode
 
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="verifier or generator.")]
-BaseModel = Annotated[str | None, typer.Option(help="Folder or hub id of the language model that is trained on.")]
-LoraRank = Annotated[int, typer.Option(min=0, help="Of the adapter that is trained; 0 trains all weights.")]
+BaseModel = Annotated[str | None, typer.Option(help="Folder or hub id of the language model to train.")]
+LoraRank = Annotated[int, typer.Option(min=0, help="Rank of the adapter; 0 trains all weights.")]
 Elsewhere = Annotated[
-    bool, typer.Option("--elsewhere", help="For a worker machine: it waits for `sagedesk run export`.")
+    bool, typer.Option("--elsewhere", help="Train on a worker machine: prepare the run for `sagedesk run export`.")
 ]
-Seed = Annotated[int, typer.Option(help="The same seed and labels train the same model, on a CPU.")]
+Seed = Annotated[int, typer.Option(help="On a CPU, the same seed and labels give the same model.")]
 SftOptions = Annotated[
     list[str] | None, typer.Option("--sft", metavar="NAME=VALUE", help="An option of TRL's SFTConfig; may be repeated.")
 ]
@@ -34,10 +34,10 @@ _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "sat
 
 def preview(
     role: Role,
-    max_labels: Annotated[int | None, typer.Option(min=1, help="Learn from at most so many.")] = None,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Maximum labels.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a training would learn from now, and what is left out and why; starts nothing."""
+    """Show which labels training would use now, and which it would exclude and why."""
     with open_line(read_settings()) as line:
         # The use case refuses what is no role.
         found = line.call(training_data.preview_training, role=cast("ModelRole", role), max_labels=max_labels)
@@ -45,12 +45,12 @@ def preview(
         emit_json(found)
         return
     facts: list[tuple[str, object]] = [
-        ("labels to learn from", found.labels),
+        ("usable labels", found.labels),
         ("questions", found.questions),
-        ("given blind", found.blind),
-        ("not given blind", found.assisted),
-        ("first labels kept", f"{found.first_labels_kept} of {found.first_labels}"),
-        ("rejected variants of the generator in use", found.current_generator_negatives),
+        ("blind", found.blind),
+        ("not blind", found.assisted),
+        ("first labels included", f"{found.first_labels_kept} of {found.first_labels}"),
+        ("rejected variants of the newest generator", found.current_generator_negatives),
         ("blind labels for the gate", found.gate_labels),
     ]
     if role == "generator":
@@ -65,9 +65,9 @@ def preview(
         ("type", "labels", "accepted"), [(it.variant_type, it.labels, it.accepted) for it in found.types], empty=""
     )
     emit_table(("dimension", "yes", "no"), [(it.dimension, it.yes, it.no) for it in found.dimensions], empty="")
-    emit_table(("learnt from", "labels"), [(it.source, it.labels) for it in found.sources], empty="")
+    emit_table(("source", "labels"), [(it.source, it.labels) for it in found.sources], empty="")
     if found.left_out:
-        emit_table(("left out because", "labels"), [(it.reason, it.labels) for it in found.left_out], empty="")
+        emit_table(("excluded because", "labels"), [(it.reason, it.labels) for it in found.left_out], empty="")
     for text in (*found.blockers, *found.warnings):
         talk(text)
 
@@ -75,16 +75,16 @@ def preview(
 def retrain(
     kind: Annotated[str, typer.Option(help=f"One of {', '.join(learning.VERIFIER_KINDS)}.")] = "feature",
     method: Annotated[
-        str, typer.Option(help=f"Of a language model: one of {', '.join(learning.LANGUAGE_TRAININGS)}.")
+        str, typer.Option(help=f"How a language model judges: one of {', '.join(learning.LANGUAGE_TRAININGS)}.")
     ] = "era",
     base_model: BaseModel = None,
     lora_rank: LoraRank = 16,
-    max_labels: Annotated[int | None, typer.Option(min=1, help="Learn from at most so many labels.")] = None,
+    max_labels: Annotated[int | None, typer.Option(min=1, help="Maximum labels.")] = None,
     target_precision: Annotated[
-        float, typer.Option(help="Of what the verifier will call valid; 0.5 to under 1.")
+        float, typer.Option(help="Required precision of accepted variants; from 0.5 to below 1.")
     ] = 0.95,
     compare_methods: Annotated[
-        bool, typer.Option("--compare-methods", help="Train a language model by both methods, and compare them.")
+        bool, typer.Option("--compare-methods", help="Train a language model with both methods and compare them.")
     ] = False,
     sft: SftOptions = None,
     seed: Seed = 0,
@@ -92,7 +92,7 @@ def retrain(
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Train a verifier on people's labels; the first becomes the champion, a later one goes to the gate."""
+    """Train a verifier on people's labels; the first becomes champion, later ones go to the gate."""
     with open_line(read_settings()) as line:
         run = line.call(
             learning.retrain_verifier,
@@ -115,34 +115,31 @@ def retrain(
     emit_json(run) if as_json else emit_run(run)
     if compared is not None:
         outcome = compared.result.get("outcome", compared.state)
-        talk(f"gate: {outcome}; `sagedesk model show {run.result.get('model_id')}` has the figures")
+        talk(f"gate: {outcome}; `sagedesk model show {run.result.get('model_id')}` shows the figures")
 
 
 def refresh(
     base_model: BaseModel = None,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help=f"Once a type: {', '.join(VARIANT_TYPE_KEYS)}; all if left out.")
+        list[str] | None,
+        typer.Option("--type", help=f"May be repeated: {', '.join(VARIANT_TYPE_KEYS)}; all if omitted."),
     ] = None,
-    sft_epochs: Annotated[float, typer.Option(help="Over the accepted variants.")] = 1.0,
-    skip_sft: Annotated[
-        bool, typer.Option("--skip-sft", help="Leave out the stage that copies accepted variants.")
-    ] = False,
+    sft_epochs: Annotated[float, typer.Option(help="Epochs of fine-tuning on accepted variants.")] = 1.0,
+    skip_sft: Annotated[bool, typer.Option("--skip-sft", help="Skip fine-tuning on accepted variants.")] = False,
     lora_rank: LoraRank = 16,
     sft: SftOptions = None,
-    grpo_steps: Annotated[int, typer.Option(min=0, help="Of the stage that learns by trial; 0 leaves it out.")] = 100,
-    group_size: Annotated[int, typer.Option(min=2, help="Replies to one prompt.")] = 8,
+    grpo_steps: Annotated[int, typer.Option(min=0, help="Steps of reinforcement (GRPO); 0 skips it.")] = 100,
+    group_size: Annotated[int, typer.Option(min=2, help="Candidates per prompt.")] = 8,
     grpo: GrpoOptions = None,
-    vllm: Annotated[
-        str, typer.Option(help=f"How replies are sampled: one of {', '.join(learning.VLLM_MODES)}.")
-    ] = "off",
-    vllm_url: Annotated[str | None, typer.Option(help="Of the vLLM server, with `--vllm server`.")] = None,
-    comparison_questions: Annotated[int, typer.Option(min=1, help="Held-out questions to compare on.")] = 20,
+    vllm: Annotated[str, typer.Option(help=f"Sampling with vLLM: one of {', '.join(learning.VLLM_MODES)}.")] = "off",
+    vllm_url: Annotated[str | None, typer.Option(help="Address of the vLLM server, for `--vllm server`.")] = None,
+    comparison_questions: Annotated[int, typer.Option(min=1, help="Held-out questions for the comparison.")] = 20,
     seed: Seed = 0,
     elsewhere: Elsewhere = False,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Train a generator on accepted variants, then by trial against the champion verifier; compare before and after."""
+    """Fine-tune a generator on accepted variants, reinforce it with the champion verifier, and compare."""
     with open_line(read_settings()) as line:
         run = line.call(
             learning.refresh_generator,
@@ -168,23 +165,21 @@ def refresh(
 
 
 def schedule(
-    role: Annotated[
-        str | None, typer.Argument(metavar="ROLE", help="verifier or generator; lists all if left out.")
-    ] = None,
-    after_decisions: Annotated[int | None, typer.Option(min=1, help="Due after so many new decisions.")] = None,
+    role: Annotated[str | None, typer.Argument(metavar="ROLE", help="verifier or generator; all if omitted.")] = None,
+    after_decisions: Annotated[int | None, typer.Option(min=1, help="Due after this number of new decisions.")] = None,
     weekly: Annotated[
-        str | None, typer.Option(metavar="DAY@HOUR", help="Due every week, in UTC: monday@2 for example.")
+        str | None, typer.Option(metavar="DAY@HOUR", help="Due every week at an hour in UTC, for example monday@2.")
     ] = None,
     may_start: Annotated[
-        bool, typer.Option("--may-start/--propose", help="The desk starts it when due, or proposes it.")
+        bool, typer.Option("--may-start/--propose", help="Start training when it is due, or only propose it.")
     ] = False,
-    never: Annotated[bool, typer.Option("--never", help="Never due: trained only when a person starts it.")] = False,
+    never: Annotated[bool, typer.Option("--never", help="Never due: train only when someone starts it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say when a role's training is due; without options, show the schedules and what is due now."""
+    """Set when training of a role is due; without options, show the schedules and what is due now."""
     is_setting = after_decisions is not None or weekly is not None or may_start or never
     if is_setting and role is None:
-        raise InputError("name the role whose schedule this is: verifier or generator")
+        raise InputError("name the role to schedule: verifier or generator")
     with open_line(read_settings()) as line:
         if is_setting:
             weekday, hour = (None, None) if weekly is None else _weekly(weekly)
@@ -204,11 +199,11 @@ def schedule(
     emit_table(
         ("role", "after decisions", "weekly", "when due", "set by", "at"),
         [
-            (it.role, it.after_decisions, _told(it), "it starts" if it.may_start else "it is proposed", it.updated_by,
+            (it.role, it.after_decisions, _told(it), "starts" if it.may_start else "is proposed", it.updated_by,
              it.updated_at)
             for it in found
         ],
-        empty="no schedule: training starts when a person starts it",
+        empty="no schedule: training runs only when someone starts it",
     )  # fmt: skip
     for one in due:
         talk(f"due now: {one.role}, {one.reason}")
@@ -222,5 +217,5 @@ def _weekly(text: str) -> tuple[int, int]:
     """Raises InputError."""
     day, _, hour = text.lower().partition("@")
     if day not in _WEEKDAYS or not hour.isdecimal():
-        raise InputError(f"--weekly {text!r}: use a day and an hour in UTC, monday@2 for example")
+        raise InputError(f"--weekly {text!r}: use a day and an hour in UTC, for example monday@2")
     return _WEEKDAYS.index(day), int(hour)

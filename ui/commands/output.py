@@ -19,8 +19,8 @@ from data.records import Run
 from ui.commands.line import Line
 from ui.desk.usecases import runs
 
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-Limit = Annotated[int, typer.Option(min=1, max=200, help="Rows at most.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="Maximum rows.")]
 
 _POLL_S: Final = 0.1
 _WHOLE_CELL_CHARACTERS: Final = 60
@@ -54,7 +54,7 @@ def emit_table(
 
 
 def emit_facts(facts: Iterable[tuple[str, object]]) -> None:
-    """One `name: value` a line on stdout."""
+    """One `name: value` per line on stdout."""
     pairs = [(name, cell(value, whole=True)) for name, value in facts]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
@@ -104,16 +104,16 @@ def wait_for(line: Line, run: Run) -> Run:
                 )
         except KeyboardInterrupt:
             if line.is_remote:
-                talk(f"{run.run_id} goes on in the desk; `sagedesk run cancel {run.run_id}` stops it")
+                talk(f"{run.run_id} continues in the desk; stop it with `sagedesk run cancel {run.run_id}`")
             else:
                 line.call(runs.cancel_run, run_id=run.run_id)
-                talk(f"{run.run_id} was asked to stop; `sagedesk run resume {run.run_id}` goes on with it")
+                talk(f"{run.run_id} was asked to stop; continue it with `sagedesk run resume {run.run_id}`")
             raise
     if run.state == "away":
-        talk(f"{run.run_id} is for a worker; `sagedesk run export {run.run_id} DIR` takes it there")
+        talk(f"{run.run_id} is for a worker; take it there with `sagedesk run export {run.run_id} DIR`")
         return run
     if run.state == "cancelled":
-        raise JobCancelledError(f"run {run.run_id} was cancelled; `sagedesk run resume {run.run_id}` goes on with it")
+        raise JobCancelledError(f"run {run.run_id} was cancelled; continue it with `sagedesk run resume {run.run_id}`")
     if run.state != "done":
         raise JobError(f"run {run.run_id} {run.state}: {run.message}; see `sagedesk run log {run.run_id}`")
     follower = run.result.get("followed_by")

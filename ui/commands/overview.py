@@ -7,12 +7,12 @@ from ui.commands.output import AsJson, emit_facts, emit_json, emit_table
 from ui.desk.settings import read_settings
 from ui.desk.usecases import overview
 
-app = typer.Typer(help="The whole at a glance.", no_args_is_help=True)
+app = typer.Typer(help="The state of the work at a glance.", no_args_is_help=True)
 
 
 @app.command()
 def show(as_json: AsJson = False) -> None:
-    """Funnel, yields by variant type, what waits, sync."""
+    """Show the funnel, yields by variant type, open work and the state of the sync."""
     with open_line(read_settings(), with_label_studio=True) as line:
         found = line.call(overview.overview)
     if as_json:
@@ -23,21 +23,21 @@ def show(as_json: AsJson = False) -> None:
         [
             ("questions", funnel.questions),
             ("variants generated", funnel.generated),
-            ("passed their contract", funnel.contract_passed),
+            ("passed contract", funnel.contract_passed),
             ("verified", funnel.verified),
             ("not verified yet", found.unverified),
             ("reviewed", funnel.reviewed),
             ("accepted", funnel.accepted),
             ("released", funnel.released),
-            ("waiting for people", backlog.unanswered),
-            ("labels on their way out", backlog.outbox_open),
+            ("waiting for review", backlog.unanswered),
+            ("labels to push", backlog.outbox_open),
             ("in quarantine", backlog.quarantined),
-            ("runs open", found.runs_open),
-            ("Label Studio stale since", found.sync.stale_since),
+            ("open runs", found.runs_open),
+            ("out of sync since", found.sync.stale_since),
         ]
     )
     emit_table(
-        ("type", "generated", "contract", "judged valid", "accepted", "rejected"),
+        ("type", "generated", "passed contract", "judged valid", "accepted", "rejected"),
         [
             (it.variant_type, it.generated, it.contract_passed, it.judged_valid, it.accepted, it.rejected)
             for it in found.yields

@@ -21,31 +21,34 @@ app = typer.Typer(help="Questions: imported benchmark items.", no_args_is_help=T
 @app.command("import")
 def import_(
     location: Annotated[
-        str, typer.Argument(metavar="FILE|DIR|hf:ID", help="JSONL, JSON, CSV, TSV or Parquet; hf:ID[#CONFIG][:SPLIT].")
+        str,
+        typer.Argument(metavar="FILE|DIR|hf:ID", help="JSONL, JSON, CSV, TSV or Parquet; or hf:ID[#CONFIG][:SPLIT]."),
     ],
     format_name: Annotated[
-        str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; recognised if left out.")
+        str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; detected if omitted.")
     ] = None,
     mapping: Annotated[
         list[str] | None,
         typer.Option(
             "--map",
             metavar="FIELD=COLUMN",
-            help="Which column is what, once a field: context, options (several: A,B,C), answer, key, subject, "
-            "answer_scheme. Guessed if left out.",
+            help="Column of a field; may be repeated. Fields: context, options (several: A,B,C), answer, key, subject, "
+            "answer_scheme. Guessed if omitted.",
         ),
     ] = None,
     benchmark: Annotated[
-        str | None, typer.Option(help="Name of the benchmark; the file's or folder's if left out.")
+        str | None, typer.Option(help="Name of the benchmark; the name of the file or folder if omitted.")
     ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of text files that are not UTF-8, such as mac-roman.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of text files that are not UTF-8, such as mac-roman.")
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show how the first rows would be read; keep nothing.")
+        bool, typer.Option("--dry-run", help="Show how the first rows would be read; import nothing.")
     ] = False,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Import questions (and variants where the source has them); importing again adds nothing twice."""
+    """Import questions (and variants if the source has them); importing again adds no duplicates."""
     where = location if location.startswith("hf:") else str(Path(location).absolute())
     columns = None if mapping is None else _mapping(mapping)
     wanted = cast("FormatName | None", format_name)  # the use case refuses a name that is not one
@@ -82,9 +85,9 @@ def import_(
 
 @app.command("list")
 def list_(
-    search: Annotated[str, typer.Option(help="Text in question, options, subject, source key, or an id.")] = "",
+    search: Annotated[str, typer.Option(help="Search the question, options, subject, source key and id.")] = "",
     benchmark: Annotated[str | None, typer.Option(help="Only this benchmark.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Rows to leave out at the beginning.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Rows to skip.")] = 0,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +110,7 @@ def list_(
             )
             for it in page.items
         ],
-        empty="no question matches; `sagedesk question import FILE` brings some in",
+        empty="no question matches; `sagedesk question import FILE` imports some",
     )
     if page.total > len(page.items):
         talk(f"{offset + 1} to {offset + len(page.items)} of {page.total}")
@@ -140,17 +143,17 @@ def show(
             (it.variant.variant_id, it.variant.variant_type, it.passes_contract, it.variant.context)
             for it in detail.variants
         ],
-        empty="no variants yet; `sagedesk variant generate` makes some",
+        empty="no variants yet; `sagedesk variant generate` generates some",
     )
 
 
 @app.command()
 def refusals(
-    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The import's run.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="The id of the import's run.")],
     severity: Annotated[str, typer.Option(help=f"One of {', '.join(SEVERITIES)}.")] = "refused",
     as_json: AsJson = False,
 ) -> None:
-    """List the rows that an import refused, and why."""
+    """List the rows that an import refused, with the reasons."""
     with open_line(read_settings()) as line:
         # The use case refuses a severity that is not one.
         found = line.call(imports.refusals, run_id=run_id, severity=cast("Severity", severity))
@@ -160,16 +163,16 @@ def refusals(
     emit_table(
         ("file", "row", "reason", "text"),
         [(it.file, it.row, it.reason, it.text) for it in found.rows],
-        empty=f"nothing {severity}",
+        empty=f"no {severity} rows",
         whole_cells=True,
     )
     if found.total > len(found.rows):
-        talk(f"the first {len(found.rows)} of {found.total}")
+        talk(f"showing the first {len(found.rows)} of {found.total}")
 
 
 @app.command()
 def duplicates(as_json: AsJson = False) -> None:
-    """List questions that are the same but for case, space, spelling form or the order of their options."""
+    """List questions that differ only in case, whitespace, Unicode form or option order."""
     with open_line(read_settings()) as line:
         found = line.call(questions.duplicate_questions)
     if as_json:
@@ -182,7 +185,7 @@ def duplicates(as_json: AsJson = False) -> None:
             for number, group in enumerate(found.groups, start=1)
             for it in group
         ],
-        empty="no question is there twice",
+        empty="no duplicate questions",
     )
     if found.total > len(found.groups):
         talk(f"the first {len(found.groups)} of {found.total} groups")
@@ -190,9 +193,9 @@ def duplicates(as_json: AsJson = False) -> None:
 
 @app.command()
 def sample(as_json: AsJson = False) -> None:
-    """Load the sample project: questions, variants, a first verifier and its verdicts; takes about a minute."""
+    """Load the sample project: questions, variants, a first verifier and its verdicts (about a minute)."""
     with open_line(read_settings()) as line:
-        talk("loading the sample project, training the first verifier and having it judge: about a minute")
+        talk("loading the sample project, training the first verifier and verifying with it: about a minute")
         loaded = line.call(samples.load_sample_project)
     if as_json:
         emit_json(loaded)
@@ -227,7 +230,7 @@ def _emit_preview(preview: ImportPreview) -> None:
         emit_table(
             ("context", "options", "answer"),
             [(it.context, it.options, it.final_answer or _answer(it.answer_index)) for it in source.questions],
-            empty="no row could be read this way",
+            empty="no row can be read this way",
         )
 
 

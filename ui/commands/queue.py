@@ -12,7 +12,7 @@ app = typer.Typer(help="The review queue.", no_args_is_help=True)
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """How many variants wait for people and how many are answered."""
+    """Show how many variants are waiting for review and how many have been answered."""
     with open_line(read_settings()) as line:
         found = line.call(review.queue_status)
     if as_json:

@@ -10,14 +10,14 @@ from ui.commands.output import AsJson, emit_facts, emit_json, emit_table
 from ui.desk.settings import read_settings
 from ui.desk.usecases import releases
 
-app = typer.Typer(help="Releases.", no_args_is_help=True)
+app = typer.Typer(help="Releases: frozen sets of accepted variants.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The release's name.")]
 
 
 @app.command()
 def create(name: Name, as_json: AsJson = False) -> None:
-    """Freeze everything accepted now into a folder that `datasets` loads."""
+    """Freeze all accepted variants into a folder that `datasets` can load."""
     with open_line(read_settings()) as line:
         detail = line.call(releases.create_release, name=name)
     _emit_detail(detail, as_json=as_json)
@@ -25,7 +25,7 @@ def create(name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(name: Name, as_json: AsJson = False) -> None:
-    """What a release holds and where it lies."""
+    """Show what a release contains and where it is."""
     with open_line(read_settings()) as line:
         detail = line.call(releases.show_release, name=name)
     _emit_detail(detail, as_json=as_json)
@@ -42,19 +42,19 @@ def list_(as_json: AsJson = False) -> None:
     emit_table(
         ("release", "number", "items", "by", "created", "folder"),
         [(it.name, it.number, it.items, it.created_by, it.created_at, it.folder) for it in found],
-        empty="no release yet; `sagedesk release create NAME` makes the first",
+        empty="no releases yet; `sagedesk release create NAME` makes the first",
     )
 
 
 @app.command()
 def verify(name: Name, as_json: AsJson = False) -> None:
-    """Prove that a release's folder is what was released; exit status 1 if it is not."""
+    """Check that a release's files are unchanged; exit status 1 if they are not."""
     with open_line(read_settings()) as line:
         proof = line.call(releases.verify_release, name=name)
     if as_json:
         emit_json(proof)
     if not proof.is_intact:
-        raise ReleaseError(f"release {name!r} is not what was released: {'; '.join(proof.problems)}")
+        raise ReleaseError(f"release {name!r} has been changed: {'; '.join(proof.problems)}")
     if not as_json:
         emit_facts([("release", proof.name), ("folder", proof.folder), ("intact", proof.is_intact)])
 

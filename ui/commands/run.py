@@ -14,12 +14,12 @@ from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table,
 from ui.desk.settings import read_settings
 from ui.desk.usecases import run_transfer, runs
 
-app = typer.Typer(help="Runs: executions of jobs.", no_args_is_help=True)
+app = typer.Typer(help="Runs of jobs: import, generation, verification and training.", no_args_is_help=True)
 
 _YIELD_COLUMNS: Final = ("requested", "unsupported", "failed", "malformed", "duplicates", "made", "passed", "controls")
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `run list` shows it.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the run.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the run to end.")]
 
 
 @app.command("list")
@@ -42,13 +42,13 @@ def list_(
             (run.run_id, run.kind, run.state, _progress(run), run.submitted_by, run.created_at, run.message)
             for run in found
         ],
-        empty="no runs yet; `sagedesk question import` makes the first",
+        empty="no runs yet; `sagedesk question import` starts the first",
     )
 
 
 @app.command()
 def show(run_id: RunId, as_json: AsJson = False) -> None:
-    """Show one run with its settings and what came of it."""
+    """Show one run with its settings and result."""
     with open_line(read_settings()) as line:
         run = line.call(runs.show_run, run_id=run_id)
     if as_json:
@@ -60,7 +60,9 @@ def show(run_id: RunId, as_json: AsJson = False) -> None:
 @app.command()
 def log(
     run_id: RunId,
-    max_bytes: Annotated[int, typer.Option(min=1, max=runs.MAX_LOG_BYTES, help="From the end of the log.")] = 20_000,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, max=runs.MAX_LOG_BYTES, help="Bytes to print, from the end of the log.")
+    ] = 20_000,
     as_json: AsJson = False,
 ) -> None:
     """Print the end of a run's log."""
@@ -76,7 +78,7 @@ def log(
 
 @app.command()
 def cancel(run_id: RunId, as_json: AsJson = False) -> None:
-    """Stop a run and wait until it has stopped; what it finished is kept for a resume."""
+    """Stop a run and wait for it to stop; finished work is kept, so it can be resumed."""
     with open_line(read_settings()) as line:
         run = line.call(runs.cancel_run, run_id=run_id)
         line.follow_jobs()
@@ -91,7 +93,7 @@ def cancel(run_id: RunId, as_json: AsJson = False) -> None:
 
 @app.command()
 def resume(run_id: RunId, wait: Wait = True, as_json: AsJson = False) -> None:
-    """Run a lost, failed, cancelled or away run on, here, from what it has finished."""
+    """Resume a lost, failed, cancelled or away run here, from the work it has finished."""
     with open_line(read_settings()) as line:
         run = line.call(runs.resume_run, run_id=run_id)
         if wait:
@@ -105,10 +107,13 @@ def resume(run_id: RunId, wait: Wait = True, as_json: AsJson = False) -> None:
 @app.command()
 def export(
     run_id: RunId,
-    to: Annotated[Path, typer.Argument(metavar="DIR|FILE.tar", help="A new folder or .tar file; or where to make it.")],
+    to: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|FILE.tar", help="A new folder or .tar file, or an existing folder to put it in."),
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Write a run for another machine: inputs, what it has so far, models."""
+    """Export a run for another machine: inputs, work so far and models."""
     with open_line(read_settings()) as line:
         made = line.call(run_transfer.export_run, run_id=run_id, to=to.absolute())
     if as_json:
@@ -122,11 +127,13 @@ def export(
 @app.command()
 def collect(
     run_id: RunId,
-    source: Annotated[Path, typer.Argument(metavar="DIR|FILE.tar", help="What came back from the worker.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="DIR|FILE.tar", help="The folder or .tar file that the worker returned.")
+    ],
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Take in what a worker made of an exported run."""
+    """Collect the result of an exported run from a worker."""
     with open_line(read_settings()) as line:
         run = line.call(run_transfer.collect_run, run_id=run_id, source=source.absolute())
         if wait:
@@ -138,7 +145,7 @@ def collect(
 
 
 def emit_run(run: Run) -> None:
-    """What the run was and came to, a fact a line; counts by target or type as tables below."""
+    """What the run was and came to, one fact per line; counts by target or type as tables below."""
     tables = {name: rows for name, value in run.result.items() if (rows := _rows(value))}
     plain = {name: value for name, value in run.result.items() if name not in tables and name != "types"}
     emit_facts(
@@ -185,7 +192,7 @@ def _emit_yields(yields: Mapping[str, Mapping[str, object]]) -> None:
     emit_table(
         ("type", *_YIELD_COLUMNS),
         [(key, *(of_type.get(name, 0) for name in _YIELD_COLUMNS)) for key, of_type in yields.items()],
-        empty="nothing was asked for",
+        empty="nothing was requested",
     )
     for key, of_type in yields.items():
         for kind in ("unsupported_reasons", "failed_checks"):

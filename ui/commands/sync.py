@@ -13,7 +13,7 @@ app = typer.Typer(help="The sync with Label Studio.", no_args_is_help=True)
 
 @app.command()
 def now(as_json: AsJson = False) -> None:
-    """Push what waits, pull what is new, compare both sides."""
+    """Push waiting labels, pull new ones, and compare both sides."""
     with open_line(read_settings(), with_label_studio=True) as line:
         status = line.call(sync.sync_now)
     _emit(status, as_json=as_json)
@@ -21,7 +21,7 @@ def now(as_json: AsJson = False) -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """How fresh the labels are, and what waits."""
+    """Show when labels were last exchanged and how many are waiting."""
     with open_line(read_settings(), with_label_studio=True) as line:
         found = line.call(sync.sync_status)
     _emit(found, as_json=as_json)
@@ -36,13 +36,13 @@ def _emit(status: SyncStatus, *, as_json: bool) -> None:
             ("configured", status.is_configured),
             ("server", status.server),
             ("project", status.project_url),
-            ("last delta", status.last_delta_at),
-            ("last sweep", status.last_sweep_at),
-            ("stale since", status.stale_since),
+            ("last read", status.last_delta_at),
+            ("last full comparison", status.last_sweep_at),
+            ("out of sync since", status.stale_since),
             ("last error", status.last_error),
-            ("labels on their way out", status.outbox_open),
+            ("labels to push", status.outbox_open),
             ("in quarantine", status.quarantined),
-            ("label config changed there", status.is_config_changed),
+            ("label config changed in Label Studio", status.is_config_changed),
             *status.counts.items(),
         ]
     )

@@ -24,7 +24,7 @@ from ui.desk.usecases.verification import Scope, VerifierChoice
 
 app = typer.Typer(help="Variants: questions made from others.", no_args_is_help=True)
 
-_TYPES_HELP = f"Once a type: {', '.join(VARIANT_TYPE_KEYS)}; all if left out."
+_TYPES_HELP = f"May be repeated: {', '.join(VARIANT_TYPE_KEYS)}; all if omitted."
 
 
 @app.command()
@@ -35,27 +35,29 @@ def generate(
     question_ids: Annotated[
         list[str] | None, typer.Option("--question", help="Only this question; may be repeated.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Questions at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum questions.")] = None,
     per_question: Annotated[
-        int, typer.Option(min=1, max=generation.MAX_PER_QUESTION, help="Candidates a question and type.")
+        int, typer.Option(min=1, max=generation.MAX_PER_QUESTION, help="Candidates per question and type.")
     ] = 1,
-    temperature: Annotated[float, typer.Option(min=0, max=2, help="0 is greedy.")] = 0.8,
-    top_p: Annotated[float, typer.Option(min=0.01, max=1)] = 0.95,
-    max_new_tokens: Annotated[int, typer.Option(min=1, max=8192, help="Bound of one reply.")] = 256,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same variants.")] = 0,
-    model: Annotated[str | None, typer.Option(help="Model id or folder; the desk's own if left out.")] = None,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="Sampling temperature; 0 is greedy.")] = 0.8,
+    top_p: Annotated[float, typer.Option(min=0.01, max=1, help="Nucleus sampling threshold.")] = 0.95,
+    max_new_tokens: Annotated[int, typer.Option(min=1, max=8192, help="Maximum tokens per reply.")] = 256,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same variants.")] = 0,
+    model: Annotated[str | None, typer.Option(help="Model id or folder; the desk's default if omitted.")] = None,
     then_verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Verify afterwards and queue for review.")
+        bool, typer.Option("--verify/--no-verify", help="Verify the variants and queue them for review.")
     ] = True,
-    prompt_price: Annotated[float | None, typer.Option(help="Per million prompt tokens, for the estimate.")] = None,
+    prompt_price: Annotated[
+        float | None, typer.Option(help="Price per million prompt tokens, for the estimate.")
+    ] = None,
     generated_price: Annotated[
-        float | None, typer.Option(help="Per million generated tokens, for the estimate.")
+        float | None, typer.Option(help="Price per million generated tokens, for the estimate.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only estimate requests, tokens and cost.")] = False,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Make variants of questions, check their contracts, and by default verify and queue them."""
+    """Generate variants, check their contracts and, by default, verify and queue them."""
     # The use cases refuse names that are not backends or types.
     chosen = cast("BackendName", backend)
     wanted = cast("tuple[VariantTypeKey, ...]", tuple(types)) if types else VARIANT_TYPE_KEYS
@@ -81,9 +83,9 @@ def generate(
                     [
                         ("questions", estimate.questions),
                         ("requests", estimate.requests),
-                        ("prompt tokens, about", estimate.prompt_tokens),
-                        ("generated tokens, at most", estimate.generated_tokens),
-                        ("cost, at most", estimate.cost),
+                        ("prompt tokens (approx.)", estimate.prompt_tokens),
+                        ("generated tokens (max)", estimate.generated_tokens),
+                        ("cost (max)", estimate.cost),
                     ]
                 )
             return
@@ -115,13 +117,15 @@ def verify(
     variant_ids: Annotated[
         list[str] | None, typer.Option("--variant", help="Only this variant; may be repeated.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Variants at most.")] = None,
-    model: Annotated[str | None, typer.Option(help="Of a verifier that is not the champion: id or folder.")] = None,
-    then_queue: Annotated[bool, typer.Option("--queue/--no-queue", help="Queue for review afterwards.")] = True,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum variants.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model id or folder, for a verifier other than the champion.")
+    ] = None,
+    then_queue: Annotated[bool, typer.Option("--queue/--no-queue", help="Queue the variants for review.")] = True,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Have variants judged on the three dimensions."""
+    """Verify variants on the three dimensions."""
     with open_line(read_settings()) as line:
         run = line.call(
             verification.start_verification,
@@ -143,7 +147,7 @@ def list_(
     variant_type: Annotated[str | None, typer.Option("--type", help=f"One of {', '.join(VARIANT_TYPE_KEYS)}.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
     outcome: Annotated[str | None, typer.Option(help=f"One of {', '.join(VARIANT_OUTCOMES)}.")] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Rows to leave out at the beginning.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Rows to skip.")] = 0,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -173,7 +177,7 @@ def list_(
             )
             for it in page.items
         ],
-        empty="no variant matches; `sagedesk variant generate` makes some",
+        empty="no variant matches; `sagedesk variant generate` generates some",
     )
     if page.total > len(page.items):
         talk(f"{offset + 1} to {offset + len(page.items)} of {page.total}")
@@ -210,7 +214,7 @@ def show(
     emit_table(
         ("check", "holds", "required", "detail"),
         [(it.check, it.holds, it.is_required, it.detail) for it in detail.checks],
-        empty="its contract was never checked",
+        empty="its contract has not been checked",
     )
 
 

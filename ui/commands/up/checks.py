@@ -35,7 +35,7 @@ def only_start(settings: Settings) -> Iterator[None]:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
         raise SetupError(
-            f"state folder {settings.state}: {exc.strerror}; make it writable or set SAGEDESK_STATE to another"
+            f"state folder {settings.state}: {exc.strerror}; make it writable, or set SAGEDESK_STATE to another folder"
         ) from exc
     try:
         try:
@@ -43,7 +43,7 @@ def only_start(settings: Settings) -> Iterator[None]:
         except BlockingIOError:
             holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
             raise SetupError(
-                f"another `sagedesk up` (process {holder}) works on {settings.state}; "
+                f"another `sagedesk up` (process {holder}) is using {settings.state}; "
                 f"use its desk, stop it, or set SAGEDESK_STATE to another folder"
             ) from None
         os.ftruncate(descriptor, 0)
@@ -73,7 +73,7 @@ def label_studio_python(settings: Settings) -> Path | None:
     if not python.exists():
         raise SetupError(
             f"no Label Studio environment at {python}; run `make up`, "
-            f"or set LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY to a server that is already there"
+            f"or set LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY to use an existing server"
         )
     return python.absolute()
 
@@ -88,7 +88,7 @@ def _require_fitting_settings(settings: Settings) -> None:
             )
         return
     if not url.startswith(("http://", "https://")):
-        raise SetupError(f"LABEL_STUDIO_URL {url!r} is no web address; begin it with http:// or https://")
+        raise SetupError(f"LABEL_STUDIO_URL {url!r} is not a web address; it must begin with http:// or https://")
     if settings.label_studio_api_key is None:
         raise SetupError("LABEL_STUDIO_URL is set without LABEL_STUDIO_API_KEY; set both, or neither")
 
@@ -97,8 +97,8 @@ def _require_room(state: Path) -> None:
     free = shutil.disk_usage(state).free
     if free < NEEDED_BYTES:
         raise SetupError(
-            f"{state} has {free // 1_000_000} MB free and a desk needs {NEEDED_BYTES // 1_000_000} MB; "
-            f"make room or set SAGEDESK_STATE to another disk"
+            f"{state} has {free // 1_000_000} MB free, but a desk needs {NEEDED_BYTES // 1_000_000} MB; "
+            f"free some space, or set SAGEDESK_STATE to a folder on another disk"
         )
 
 
@@ -107,6 +107,7 @@ def _require_no_desk(settings: Settings) -> None:
     running = read_desk_file(settings.desk_file)
     if running is not None and is_same_process(running.pid, running.pid_started_at):
         raise SetupError(
-            f"a desk runs already at {running.url} (process {running.pid}) on {settings.state}; go on with it "
-            f"(`sagedesk account link lead` makes a sign-in link), or end it with `kill {running.pid}` and start again"
+            f"a desk is already running at {running.url} (process {running.pid}) on {settings.state}; "
+            f"use it (`sagedesk account link lead` prints a sign-in link), "
+            f"or stop it with `kill {running.pid}` and start again"
         )

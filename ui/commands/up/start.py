@@ -56,14 +56,14 @@ def main(settings: Settings, environment: Mapping[str, str], *, report: Report, 
                 server.wait_ready(LABEL_STUDIO_TIMEOUT_S, report)
             desk = start.desk()
             url = desk_url(settings)
-            answer(f"The desk is up:         {url}")
+            answer(f"The desk is ready:      {url}")
             answer(f"Sign in (works once):   {url}{link}")
             if server is not None:
-                answer(f"Label Studio behind it: {server.url}")
-            answer("Ctrl-C ends everything.")
+                answer(f"Label Studio:           {server.url}")
+            answer("Ctrl-C stops everything.")
             return Watch(settings, desk, server, interruptions, report).until_the_desk_ends()
         except KeyboardInterrupt:
-            report("stopping what was started (a job at hand has ten seconds to end)")
+            report("stopping everything (a running job has ten seconds to end)")
             return 0
         finally:
             interruptions.hold()
@@ -109,13 +109,13 @@ class _Start:
             has_generator = self._has_own(own)
         if not has_generator:
             self._report(
-                "going on without a language model: the rule-based generator and the feature verifier work; "
-                "start again when that is mended"
+                "continuing without a language model: the rule-based generator and the feature verifier work; "
+                "start again once this is fixed"
             )
         if embedded_folder(EMBEDDED_ENCODER) is None and not self._fetched(EMBEDDED_ENCODER.name):
             self._report(
-                "going on without the embedding model: the feature verifier works with fewer features; "
-                "once it is there, `sagedesk model retrain` makes use of it"
+                "continuing without the embedding model: the feature verifier works with fewer features; "
+                "once the model is available, retrain with `sagedesk model retrain`"
             )
 
     def store(self) -> str:
@@ -127,7 +127,7 @@ class _Start:
             try:
                 _fill_store(desk, self._report)
             except SagedeskError as exc:
-                self._report(f"{exc}; going on without it")
+                self._report(f"{exc}; continuing without it")
             if all(account.name != LEAD for account in accounts.list_accounts(desk, OPERATOR)):
                 link = accounts.add_account(desk, OPERATOR, name=LEAD, role="lead", display_name="Lead")
             else:
@@ -135,7 +135,7 @@ class _Start:
         except BaseException as exc:
             self._interruptions.hold()
             if isinstance(exc, KeyboardInterrupt):
-                self._report("ending the job that runs (up to 12 s)")
+                self._report("stopping the running job (up to 12 s)")
             close_desk(desk, end_jobs=True)
             raise
         close_desk(desk)
@@ -153,9 +153,9 @@ class _Start:
         while not _answers(url):
             now = time.monotonic()
             if process.poll() is not None:
-                raise SetupError(f"the desk ended while starting: {desk.last_words()}")
+                raise SetupError(f"the desk stopped while starting: {desk.last_words()}")
             if now - begun > DESK_TIMEOUT_S:
-                raise SetupError(f"the desk does not answer after {DESK_TIMEOUT_S:.0f} s; see {log_file}")
+                raise SetupError(f"the desk did not answer within {DESK_TIMEOUT_S:.0f} s; see {log_file}")
             if now - said > _SIGN_OF_LIFE_S:
                 said = now
                 self._report(f"waiting for the desk on {url} ({now - begun:.0f} s)")
@@ -206,7 +206,7 @@ def _fill_store(desk: Desk, report: Report) -> None:
         sample = load_sample_project(desk, OPERATOR, on_progress=_progress_lines(report))
         report(
             f"sample project: {sample.questions} questions, {sample.variants} variants, "
-            f"{sample.queued} of them waiting for review"
+            f"{sample.queued} waiting for review"
         )
     else:
         train_first_verifier(desk, OPERATOR, on_progress=_progress_lines(report))

@@ -39,7 +39,7 @@ class DeskProcess:
     began_at: datetime
 
     def last_words(self) -> str:
-        return f"{last_line(self.log, after=self.log_offset) or 'without a word'} (whole log: {self.log})"
+        return f"{last_line(self.log, after=self.log_offset) or 'no output'} (full log: {self.log})"
 
 
 class Watch:
@@ -73,8 +73,8 @@ class Watch:
                 self._tell_of_sync()
             time.sleep(_POLL_S)
         code = self._desk.process.returncode
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        self._report(f"the desk {how}: {self._desk.last_words()}; nothing that was saved is lost, start again")
+        how = f"was killed by signal {-code}" if code < 0 else f"stopped with status {code}"
+        self._report(f"the desk {how}: {self._desk.last_words()}; nothing that was saved is lost; start it again")
         return 1
 
     def _started_again(self, server: LabelStudioServer) -> LabelStudioServer | None:
@@ -82,13 +82,13 @@ class Watch:
         now = time.monotonic()
         self._short_lives = self._short_lives + 1 if now - self._server_since < _SHORT_LIFE_S else 1
         if self._short_lives > _SHORT_LIVES_AT_MOST:
-            self._report(f"Label Studio ends again and again (see {server.log}); the desk goes on without it")
+            self._report(f"Label Studio keeps stopping (see {server.log}); the desk continues without it")
             return None
-        self._report(f"Label Studio ended (see {server.log}); starting it again, labels are kept meanwhile")
+        self._report(f"Label Studio stopped (see {server.log}); restarting it, labels are saved here meanwhile")
         try:
             server.start(self._report, undisturbed=self._interruptions.deferred)
         except SetupError as exc:
-            self._report(f"{exc}; the desk goes on without it")
+            self._report(f"{exc}; the desk continues without it")
             return None
         self._server_since = now
         return server
@@ -101,8 +101,8 @@ class Watch:
         since = None if status.stale_since is None or status.stale_since < self._desk.began_at else status.stale_since
         if since is not None and not self._is_stale:
             self._report(
-                f"Label Studio is stale since {since:%H:%M} UTC: {status.last_error}; "
-                f"labels are saved here and go there once it answers"
+                f"Label Studio has been out of sync since {since:%H:%M} UTC: {status.last_error}; "
+                f"labels are saved here and pushed once it answers"
             )
         elif since is None and self._is_stale:
             self._report("Label Studio answers again")

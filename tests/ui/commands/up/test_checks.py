@@ -59,7 +59,7 @@ def test_one_port_for_both_is_refused(ready: Settings) -> None:
 def test_too_little_room_says_how_much_is_needed(ready: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(10**9, 10**9, 5 * 10**7))  # type: ignore[attr-defined]
 
-    assert re.search(r"has 50 MB free and a desk needs 1000 MB; make room", refused(ready))
+    assert re.search(r"has 50 MB free, but a desk needs 1000 MB; free some space", refused(ready))
 
 
 def test_a_state_folder_that_cannot_be_made_is_one_line(ready: Settings, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_second_start_on_the_same_state_names_the_first(ready: Settings) -> No
     with only_start(ready):
         said = refused(ready)
 
-    assert re.search(rf"another `sagedesk up` \(process {os.getpid()}\) works on .*SAGEDESK_STATE", said)
+    assert re.search(rf"another `sagedesk up` \(process {os.getpid()}\) is using .*SAGEDESK_STATE", said)
     with only_start(ready):
         pass  # free again
 
@@ -86,7 +86,7 @@ def test_a_desk_whose_start_was_killed_is_named_with_what_to_do(ready: Settings)
 
     said = refused(ready)
 
-    assert re.search(rf"runs already at http://127.0.0.1:1 \(process {pid}\).*account link.*`kill {pid}`", said)
+    assert re.search(rf"is already running at http://127.0.0.1:1 \(process {pid}\).*account link.*`kill {pid}`", said)
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", '{"url": 1}', '{"url":"u","token":"t","pid":"x","pid_started_at":0}'])

