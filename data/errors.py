@@ -15,6 +15,7 @@ SagedeskError
 │   ├── LabelStudioUnavailableError   down, slow or 5xx: retried, then "stale since"
 │   └── LabelStudioRejectedError      4xx: retrying will not help
 ├── ReleaseError            a release cannot be created, or does not match its manifest
+├── ReportError             a stored report is damaged, or of a version that this one cannot read
 ├── JobError                a job cannot start, or failed
 │   └── JobCancelledError   a user asked it to stop
 └── SetupError              the environment lacks something (port, disk, browser, package)
@@ -82,6 +83,10 @@ class LabelStudioRejectedError(LabelStudioError):
 
 class ReleaseError(SagedeskError):
     """A release cannot be created, or does not match its manifest."""
+
+
+class ReportError(SagedeskError):
+    """A stored report is damaged, or of a version that this one cannot read."""
 
 
 class JobError(SagedeskError):

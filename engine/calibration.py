@@ -1,7 +1,8 @@
 """What stands between a verifier's raw probabilities and its verdicts: a monotone map and a threshold for each target.
 
 Kept beside the model as `calibration.json`. Owns how the maps are applied and stored; `training.calibrate` fits them.
-Refuses maps that turn the order of items round, and files that hold anything else than such maps.
+Refuses maps that turn the order of items round, and files that hold anything else: a key that is not known here might
+change verdicts.
 """
 
 import json
@@ -10,22 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, get_args
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from data.errors import ModelError
+from data.errors import ModelError, ReportError
 from data.files import write_json
 from data.ids import content_hash
 from data.records import VerdictTarget
+from engine.report_json import dumped, loaded
 
 CALIBRATION_FILE: Final = "calibration.json"
-TARGETS: Final[tuple[VerdictTarget, ...]] = get_args(VerdictTarget)
 DEFAULT_THRESHOLD: Final = 0.5
 """Where no threshold was fitted, the likelier answer is the label."""
 
-_FORMAT: Final = 1
+_STRICT: Final = ConfigDict(extra="forbid")
 _NEAREST: Final = 1e-7
 """Probabilities are kept this far from 0 and 1 before their log odds are taken."""
 
@@ -40,8 +42,11 @@ class Platt:
         ValueError: the slope is negative, or a number is not finite.
     """
 
+    __pydantic_config__ = _STRICT
+
     slope: float
     offset: float
+    kind: Literal["platt"] = "platt"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slope) and math.isfinite(self.offset) and self.slope >= 0):
@@ -62,8 +67,11 @@ class Isotonic:
         ValueError: no points, xs that do not rise, ys that fall, or numbers outside 0..1.
     """
 
+    __pydantic_config__ = _STRICT
+
     xs: tuple[float, ...]
     ys: tuple[float, ...]
+    kind: Literal["isotonic"] = "isotonic"
 
     def __post_init__(self) -> None:
         inside = all(0 <= number <= 1 for number in (*self.xs, *self.ys))  # also false for NaN
@@ -76,7 +84,21 @@ class Isotonic:
         return np.interp(probabilities, self.xs, self.ys)
 
 
-CalibrationMap = Platt | Isotonic
+CalibrationMap = Annotated[Platt | Isotonic, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, slots=True)
+class _CalibrationFile:
+    """What `calibration.json` holds."""
+
+    __pydantic_config__ = _STRICT
+
+    format: Literal[1]
+    maps: Mapping[VerdictTarget, CalibrationMap]
+    thresholds: Mapping[VerdictTarget, float]
+
+
+_FILE: Final = TypeAdapter(_CalibrationFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,37 +152,14 @@ class Calibration:
         """
         file = folder / CALIBRATION_FILE
         try:
-            content = json.loads(file.read_text("utf-8"))
-            if content["format"] != _FORMAT or not {*content["maps"], *content["thresholds"]} <= {*TARGETS}:
-                raise ModelError(f"{file} is of another format than this code reads; train the verifier again")
-            maps = {target: _map_from(part) for target, part in content["maps"].items()}
-            return cls(maps, {target: float(value) for target, value in content["thresholds"].items()})
+            content = loaded(_FILE, json.loads(file.read_text("utf-8")), source=f"the calibration {file}")
+            return cls(content.maps, content.thresholds)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        except ReportError as exc:
+            raise ModelError(f"{exc}; train the verifier again") from exc
+        except (OSError, ValueError) as exc:
             raise ModelError(f"{file} is no calibration ({exc}); train the verifier again") from exc
 
     def _as_json(self) -> dict[str, object]:
-        return {
-            "format": _FORMAT,
-            "maps": {target: _map_as_json(one) for target, one in self.maps.items()},
-            "thresholds": dict(self.thresholds),
-        }
-
-
-def _map_as_json(calibrated: CalibrationMap) -> dict[str, object]:
-    match calibrated:
-        case Platt(slope, offset):
-            return {"kind": "platt", "slope": slope, "offset": offset}
-        case Isotonic(xs, ys):
-            return {"kind": "isotonic", "xs": list(xs), "ys": list(ys)}
-
-
-def _map_from(part: Mapping[str, Any]) -> CalibrationMap:  # JSON from a file: every reader below checks its own numbers
-    match part["kind"]:
-        case "platt":
-            return Platt(float(part["slope"]), float(part["offset"]))
-        case "isotonic":
-            return Isotonic(tuple(map(float, part["xs"])), tuple(map(float, part["ys"])))
-        case other:
-            raise ValueError(f"unknown map {other!r}")
+        return dumped(_FILE, _CalibrationFile(1, dict(self.maps), dict(self.thresholds)))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from data.records import Variant
+from engine.report_json import Count, Share
 from engine.wording import content_stems
 
 
@@ -15,11 +16,11 @@ class ShortcutAccuracies:
     A player that cannot decide between options guesses among them, and is credited with that chance.
     """
 
-    variants: int
-    chance: float
-    always_first: float
-    longest_option: float
-    most_overlap: float
+    variants: Count
+    chance: Share
+    always_first: Share
+    longest_option: Share
+    most_overlap: Share
 
 
 def shortcut_accuracies(variants: Sequence[Variant]) -> ShortcutAccuracies | None:

@@ -1,4 +1,7 @@
-"""How good a verifier's probabilities are on labels that it has not seen. Refuses plain accuracy: the prior moves."""
+"""How good a verifier's probabilities are on people's labels that it has not learnt from.
+
+Owns the measures and the values that reports hold of them. Refuses plain accuracy: the prior moves.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from data.records import Answers, VerdictTarget
+from data.records import Answers, VariantTypeKey, VerdictTarget
+from engine.report_json import Count, Share
 
 Truths = NDArray[np.bool_]
 Probabilities = NDArray[np.float64]
@@ -19,10 +23,10 @@ _ECE_BINS: Final = 10
 class Confusion:
     """Counts of labels by what they say and what people said: `false_yes` passes what fails, `false_no` the reverse."""
 
-    true_yes: int
-    false_yes: int
-    true_no: int
-    false_no: int
+    true_yes: Count
+    false_yes: Count
+    true_no: Count
+    false_no: Count
 
     @property
     def kappa(self) -> float | None:
@@ -35,21 +39,36 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class TargetQuality:
-    """One target over `n` labels; `base_rate` is the share that holds.
+    """One target over `n` labels; `base_rate` is the share of them that holds.
 
-    A majority guess has balanced accuracy 0.5 and, ranking nothing, a PR-AUC of the fail class of
-    `1 - base_rate`. Figures that need both answers are None where the labels hold one only.
+    `fail_pr_auc` is the area under precision and recall of finding what fails, `ece` the expected calibration error
+    over ten bins. Answering yes to everything has balanced accuracy 0.5 and, ranking nothing, the chance level
+    `1 - base_rate` as PR-AUC: the two `majority_...` figures. What needs both answers is None where the labels hold
+    one only.
     """
 
     target: VerdictTarget
-    n: int
-    base_rate: float
-    balanced_accuracy: float | None
-    roc_auc: float | None
-    fail_pr_auc: float | None
-    ece: float
-    majority_balanced_accuracy: float
-    majority_fail_pr_auc: float
+    n: Count
+    base_rate: Share
+    balanced_accuracy: Share | None
+    roc_auc: Share | None
+    fail_pr_auc: Share | None
+    ece: Share
+    majority_balanced_accuracy: Share
+    majority_fail_pr_auc: Share
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierMetrics:
+    """One verifier over `labels` labels of `questions` question clusters, by target, and by variant type and target.
+
+    A target that has no label, or no verdict, is missing.
+    """
+
+    labels: Count
+    questions: Count
+    targets: Mapping[VerdictTarget, TargetQuality]
+    types: Mapping[VariantTypeKey, Mapping[VerdictTarget, TargetQuality]]
 
 
 def target_truth(answers: Answers, target: VerdictTarget) -> bool | None:
@@ -99,9 +118,3 @@ def expected_calibration_error(truths: Truths, probabilities: Probabilities) -> 
         for one in np.unique(bins)
     ]
     return sum(gaps) / len(truths)
-
-
-def as_json(quality: TargetQuality) -> Mapping[str, object]:
-    """For a run's counts and report."""
-    values = {name: getattr(quality, name) for name in TargetQuality.__dataclass_fields__}
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}

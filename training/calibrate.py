@@ -18,6 +18,7 @@ from data.dimensions import DIMENSIONS
 from data.ids import row_seed
 from data.records import Answers, VerdictTarget
 from engine.calibration import Calibration, CalibrationMap
+from engine.report_json import Count, Share
 from engine.verifier_metrics import Probabilities, expected_calibration_error, target_truth
 from training.calibration_maps import fit_isotonic, fit_platt
 from training.thresholds import Threshold, first_tried, threshold_for
@@ -46,18 +47,22 @@ class ScoredLabels:
 
 @dataclass(frozen=True, slots=True)
 class TargetCalibration:
-    """What was fitted for a target over `labels`; the calibration errors are None without labels.
+    """What was fitted for a target over `labels`: the kind of map, and a threshold where one is proved.
 
-    `note` is empty, or says in words what the labels were too few for.
+    The expected calibration errors, before the map and by maps fitted without the row's group, are None without
+    labels. `note` is empty, or says in words what the labels were too few for.
     """
 
-    target: VerdictTarget
-    labels: int
-    map_kind: MapKind
-    ece_before: float | None
-    ece_after: float | None
+    labels: Count
+    map: MapKind
+    ece_before: Share | None
+    ece_after: Share | None
     threshold: Threshold | None
     note: str
+
+
+CalibrationReport = Mapping[VerdictTarget, TargetCalibration]
+"""What the calibration of a verifier came to, by the targets that it judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class CalibrationFit:
     """`probabilities`, in the order of the labels: each by maps that were fitted without the row's group."""
 
     calibration: Calibration
-    targets: tuple[TargetCalibration, ...]
+    targets: CalibrationReport
     probabilities: Mapping[VerdictTarget, Probabilities]
 
 
@@ -82,7 +87,7 @@ def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> Calibra
     final = calibrated(Calibration(maps), scored.probabilities)
     crossed = _cross_fitted(scored, kinds)
     before = calibrated(Calibration(), scored.probabilities)
-    found: list[TargetCalibration] = []
+    found: dict[VerdictTarget, TargetCalibration] = {}
     for target in truths:
         rows = known_rows(scored, target)
         told = np.array([bool(truths[target][row]) for row in rows], dtype=bool)
@@ -90,9 +95,9 @@ def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> Calibra
         errors = [
             expected_calibration_error(told, one[target][rows]) if len(rows) else None for one in (before, crossed)
         ]
-        found.append(TargetCalibration(target, len(rows), kinds[target], errors[0], errors[1], threshold, note))
-    thresholds = {it.target: it.threshold.probability for it in found if it.threshold is not None}
-    return CalibrationFit(Calibration(maps, thresholds), tuple(found), crossed)
+        found[target] = TargetCalibration(len(rows), kinds[target], errors[0], errors[1], threshold, note)
+    thresholds = {target: it.threshold.probability for target, it in found.items() if it.threshold is not None}
+    return CalibrationFit(Calibration(maps, thresholds), found, crossed)
 
 
 def calibrated(
@@ -117,28 +122,6 @@ def known_rows(scored: ScoredLabels, target: VerdictTarget) -> NDArray[np.int_]:
     has_label = np.array([truth is not None for truth in truths_of(scored.answers, target)], dtype=bool)
     has_verdict = ~np.isnan(calibrated(Calibration(), scored.probabilities)[target])
     return np.flatnonzero(has_label & has_verdict)
-
-
-def as_json(fit: CalibrationFit) -> dict[str, object]:
-    """For a run's report, by target."""
-    return {it.target: _target_as_json(it) for it in fit.targets}
-
-
-def _target_as_json(it: TargetCalibration) -> dict[str, object]:
-    threshold = it.threshold and {
-        "probability": round(it.threshold.probability, 4),
-        "accepted": it.threshold.accepted,
-        "right": it.threshold.right,
-        "precision_bound": round(it.threshold.precision_bound, 4),
-    }
-    return {
-        "labels": it.labels,
-        "map": it.map_kind,
-        "ece_before": None if it.ece_before is None else round(it.ece_before, 4),
-        "ece_after": None if it.ece_after is None else round(it.ece_after, 4),
-        "threshold": threshold,
-        "note": it.note,
-    }
 
 
 def _targets(scored: ScoredLabels) -> tuple[VerdictTarget, ...]:
@@ -189,14 +172,14 @@ def _threshold(
     if kind == "none":
         return None, (
             f"{target}: {len(truths)} calibration labels, and at least {FEWEST_LABELS} are needed; its probabilities "
-            f"stay as the verifier gives them, and its label is yes from 0.5 on"
+            f"stay uncalibrated, and its label is yes from 0.5 on"
         )
     found = threshold_for(truths, probabilities, target_precision=target_precision)
     if found is not None:
         return found, ""
     first = first_tried(truths, probabilities, target_precision=target_precision)
     return None, (
-        f"{target}: no threshold is known to reach a precision of {target_precision:g} on {len(truths)} calibration "
-        f"labels: of the {first.accepted} most probable {first.right} hold, which proves {first.precision_bound:.2f}; "
+        f"{target}: {len(truths)} calibration labels prove no threshold with a precision of {target_precision:g}: "
+        f"{first.right} of the {first.accepted} most probable are right, which proves {first.precision_bound:.2f}; "
         f"its label is yes from 0.5 on"
     )

@@ -4,13 +4,13 @@ The judge is never the verifier that rewarded one of them. Owns the trial of one
 trials; refuses to decide anything: a lead does. What a reply cost is counted in the tokens that the backend generated.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,11 @@ from engine.generate import (
 )
 from engine.jobs.generate import GenerateStep, replies_from, requests_table
 from engine.jobs.report import Reporter
-from engine.shortcuts import ShortcutAccuracies, shortcut_accuracies
+from engine.shortcuts import shortcut_accuracies
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import Verifier
+from training.comparison_report import GeneratorComparison, GeneratorDifference, GeneratorFigures, Slice
 from training.paired_bootstrap import Interval, Measure, Weights, difference_interval
-
-Slice = VariantTypeKey | Literal["all"]
-"""A type's own figures, or those over all types."""
 
 VARIETY_TEXTS: Final = 10
 
@@ -67,52 +65,6 @@ class Trial:
     outcomes: tuple[Outcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Of one generator and slice. Rates are shares of what was requested.
-
-    The measures of variety and the shortcut players are of the variants that pass their contract; None without any.
-    Distinct n-grams and openings are means over batches of VARIETY_TEXTS texts, None below that: they fall with the
-    amount of text, and a generator of which more passes must not look as if it had collapsed.
-    """
-
-    requested: int
-    parsed: int
-    contract_passed: int
-    accepted: int | None
-    generated_tokens: int
-    contract_pass_rate: float
-    accepted_per_1000_tokens: float | None
-    distinct_1: float | None
-    distinct_2: float | None
-    distinct_3: float | None
-    self_similarity: float | None
-    opening_entropy: float | None
-    shortcuts: ShortcutAccuracies | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """After minus before, with the 95 % interval of a paired bootstrap that draws whole questions."""
-
-    contract_pass_rate: Interval | None
-    accepted_per_1000_tokens: Interval | None
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Both generators' figures and their difference, by slice."""
-
-    before_model: str
-    after_model: str
-    judge: str | None
-    questions: int
-    per_question: int
-    before: Mapping[Slice, Figures]
-    after: Mapping[Slice, Figures]
-    difference: Mapping[Slice, Difference]
-
-
 def compare_generators(
     before: GeneratorBackend,
     after: GeneratorBackend,
@@ -125,7 +77,7 @@ def compare_generators(
     seed: int,
     report: Reporter,
     parts: Path | None = None,
-) -> Comparison:
+) -> GeneratorComparison:
     """Asks both for the same variants and compares what came.
 
     Args:
@@ -197,7 +149,7 @@ def generator_trial(
     )
 
 
-def compared(before: Trial, after: Trial, *, per_question: int, seed: int) -> Comparison:
+def compared(before: Trial, after: Trial, *, per_question: int, seed: int) -> GeneratorComparison:
     """The comparison of two trials of the same requests.
 
     Raises:
@@ -207,7 +159,7 @@ def compared(before: Trial, after: Trial, *, per_question: int, seed: int) -> Co
     if keys[0] != keys[1]:
         raise ValueError("the two trials answer different requests; give both the same")
     slices: list[Slice] = ["all", *dict.fromkeys(outcome.variant_type for outcome in before.outcomes)]
-    return Comparison(
+    return GeneratorComparison(
         before_model=before.model,
         after_model=after.model,
         judge=after.judge,
@@ -219,7 +171,7 @@ def compared(before: Trial, after: Trial, *, per_question: int, seed: int) -> Co
     )
 
 
-def figures(outcomes: Sequence[Outcome]) -> Figures:
+def figures(outcomes: Sequence[Outcome]) -> GeneratorFigures:
     """The figures of one generator on these requests."""
     accepted = _total([outcome.is_accepted for outcome in outcomes])
     tokens = sum(outcome.generated_tokens for outcome in outcomes)
@@ -228,7 +180,7 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
     groups: dict[tuple[str, str], list[str]] = {}
     for variant in passed:
         groups.setdefault((variant.question_id, variant.variant_type), []).append(variant.context)
-    return Figures(
+    return GeneratorFigures(
         requested=len(outcomes),
         parsed=sum(outcome.is_parsed for outcome in outcomes),
         contract_passed=len(passed),
@@ -245,13 +197,8 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
     )
 
 
-def as_json(comparison: Comparison) -> dict[str, object]:
-    """Nested mappings, for `outputs/comparison.json`; `sides` by before and after, then by slice."""
-    return asdict(comparison)
-
-
 def own_interval(outcomes: Sequence[Outcome], figure: str, *, seed: int) -> Interval | None:
-    """The figure of one generator with its own interval; `figure` is a field of `Difference`."""
+    """The figure of one generator with its own interval; `figure` is a field of `GeneratorDifference`."""
     measure = _measures(outcomes)[figure]
     if measure is None:
         return None
@@ -314,7 +261,7 @@ def _sliced(trial: Trial, name: Slice) -> list[Outcome]:
     return [outcome for outcome in trial.outcomes if name in ("all", outcome.variant_type)]
 
 
-def _difference(before: Sequence[Outcome], after: Sequence[Outcome], seed: int) -> Difference:
+def _difference(before: Sequence[Outcome], after: Sequence[Outcome], seed: int) -> GeneratorDifference:
     groups = [outcome.question_id for outcome in before]
     earlier, later = _measures(before), _measures(after)
     found: dict[str, Interval | None] = {}
@@ -323,7 +270,7 @@ def _difference(before: Sequence[Outcome], after: Sequence[Outcome], seed: int) 
         found[name] = (
             None if measure is None or other is None else difference_interval(other, measure, groups, seed=seed)
         )
-    return Difference(**found)
+    return GeneratorDifference(**found)
 
 
 def _measures(outcomes: Sequence[Outcome]) -> dict[str, Measure | None]:

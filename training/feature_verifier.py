@@ -30,7 +30,7 @@ from engine.features import (
     can_be_judged,
     features,
 )
-from engine.verifier_metrics import Probabilities, TargetQuality, Truths, as_json, target_quality, target_truth
+from engine.verifier_metrics import Probabilities, TargetQuality, Truths, target_quality, target_truth
 from engine.verify import Pair
 
 _CONTEXT: Final = (
@@ -76,13 +76,16 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class TrainingReport:
-    """Out-of-fold figures, and the same for each type. `with_embeddings`: whether an encoder was at hand."""
+    """Out-of-fold figures by target, and by type and target; `groups` are question clusters.
+
+    `with_embeddings`: whether an encoder was at hand.
+    """
 
     variants: int
     groups: int
     with_embeddings: bool
-    targets: tuple[TargetQuality, ...]
-    by_type: Mapping[VariantTypeKey, tuple[TargetQuality, ...]]
+    targets: Mapping[VerdictTarget, TargetQuality]
+    types: Mapping[VariantTypeKey, Mapping[VerdictTarget, TargetQuality]]
 
 
 class TrainedVerifier(NamedTuple):
@@ -159,7 +162,7 @@ def train_on_features(
             groups=len(set(groups)),
             with_embeddings=encoder is not None,
             targets=_qualities(by_target, answers, np.ones(len(answers), dtype=bool)),
-            by_type={
+            types={
                 key: _qualities(by_target, answers, types == index)
                 for index, key in enumerate(VARIANT_TYPE_KEYS)
                 if (types == index).any()
@@ -178,20 +181,6 @@ def require_both_answers(target: VerdictTarget, labels: Sequence[bool | None], g
                 f"training a verifier: {target} is answered {word} for {len(having)} questions, and at least "
                 f"{_FEWEST_GROUPS} are needed; label more variants"
             )
-
-
-def report_as_json(report: TrainingReport) -> dict[str, object]:
-    """For a run's counts: figures by target, and by type and target."""
-    return {
-        "variants": report.variants,
-        "groups": report.groups,
-        "with_embeddings": report.with_embeddings,
-        "targets": {quality.target: as_json(quality) for quality in report.targets},
-        "types": {
-            key: {quality.target: as_json(quality) for quality in qualities}
-            for key, qualities in report.by_type.items()
-        },
-    }
 
 
 def _folds(answers: Sequence[Answers], groups: Sequence[str], seed: int) -> NDArray[np.int_]:
@@ -295,13 +284,13 @@ def _platt(scores: Numbers, truths: Truths) -> tuple[float, float]:
 
 def _qualities(
     by_target: Mapping[VerdictTarget, Probabilities], answers: Sequence[Answers], chosen: NDArray[np.bool_]
-) -> tuple[TargetQuality, ...]:
-    """Of each target that has a label among the chosen rows."""
-    qualities = []
+) -> dict[VerdictTarget, TargetQuality]:
+    """Each target that has a label among the chosen rows."""
+    qualities: dict[VerdictTarget, TargetQuality] = {}
     for target, probabilities in by_target.items():
         labels = [target_truth(answer, target) for answer in answers]
         known = chosen & np.array([label is not None for label in labels]) & ~np.isnan(probabilities)
         if known.any():
             truths = np.array([bool(label) for label in labels])
-            qualities.append(target_quality(target, truths[known], probabilities[known]))
-    return tuple(qualities)
+            qualities[target] = target_quality(target, truths[known], probabilities[known])
+    return qualities

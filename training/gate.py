@@ -9,7 +9,7 @@ the threshold that a calibration sets for the accepted set is a policy, and woul
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, get_args
 
 import numpy as np
@@ -19,7 +19,15 @@ from data.dimensions import DIMENSIONS
 from data.records import Answers, VariantId, VerdictTarget
 from engine.verifier_metrics import confusion, target_quality, target_truth
 from training.gate_reasons import findings, outcome_of
-from training.gate_report import Flip, GateReport, HumanAgreement, Judged, PastErrors, TargetComparison
+from training.gate_report import (
+    Differences,
+    Flip,
+    GateReport,
+    HumanAgreement,
+    JudgedTarget,
+    PastErrors,
+    TargetComparison,
+)
 from training.paired_bootstrap import (
     Interval,
     balanced_accuracies,
@@ -45,6 +53,13 @@ class GateRow:
     group: str
 
 
+class Gated(NamedTuple):
+    """The report, and the answers on which the verifiers differ."""
+
+    report: GateReport
+    flips: tuple[Flip, ...]
+
+
 class _Rows(NamedTuple):
     """What both judged of a target, in the order of the gate rows."""
 
@@ -67,7 +82,7 @@ def gate(
     seed: int,
     past_errors: Collection[VariantId] = (),
     human_agreement: Mapping[VerdictTarget, HumanAgreement] | None = None,
-) -> GateReport:
+) -> Gated:
     """The comparison and its outcome; the same rows in any order and the same seed give the same report.
 
     Args:
@@ -76,24 +91,25 @@ def gate(
         past_errors: of the rows, those that some verifier was wrong on before.
     """
     ordered = sorted(rows, key=lambda row: row.variant_id)
-    targets = [target, *(one for one in _TARGETS if one != target)]
     agreement = human_agreement or {}
-    compared = [_compare(ordered, champion, challenger, one, margin, seed, agreement.get(one)) for one in targets]
     judged = {one for of_variant in champion.values() for one, said in of_variant.items() if said is not None}
-    compared = [one for one in compared if one.target in {target, *judged}]
+    compared = {
+        one: _compare(ordered, champion, challenger, one, margin, seed, agreement.get(one))
+        for one in (target, *(one for one in _TARGETS if one != target and one in judged))
+    }
     past = _past_errors([row for row in ordered if row.variant_id in past_errors], champion, challenger)
-    found = findings(compared, past, margin)
-    return GateReport(
-        outcome=outcome_of(found, compared[0]),
+    found = findings(target, compared, past, margin)
+    report = GateReport(
+        outcome=outcome_of(found, compared[target]),
         reasons=tuple(finding.text for finding in found),
         target=target,
-        labels=compared[0].labels,
-        questions=compared[0].questions,
+        labels=compared[target].labels,
+        questions=compared[target].questions,
         margin=margin,
-        targets=tuple(compared),
+        targets=compared,
         past_errors=past,
-        flips=tuple(flip for one in compared for flip in _flips(ordered, champion, challenger, one.target)),
     )
+    return Gated(report, tuple(flip for one in compared for flip in _flips(ordered, champion, challenger, one)))
 
 
 def likelier_label(said: Mapping[VerdictTarget, float | None], target: VerdictTarget) -> bool | None:
@@ -125,7 +141,6 @@ def _compare(
     )
     accuracy, ranking, calibration = _intervals(judged, seed)
     return TargetComparison(
-        target=target,
         labels=len(judged.ids),
         questions=len(set(judged.groups)),
         yes=int(judged.truths.sum()),
@@ -133,13 +148,11 @@ def _compare(
         lost=len(by_champion - by_challenger),
         champion=both[0],
         challenger=both[1],
-        balanced_accuracy=accuracy,
-        fail_pr_auc=ranking,
-        ece=calibration,
+        difference=Differences(accuracy, ranking, calibration),
         is_non_inferior=accuracy is not None and accuracy.low > -margin,
         is_better=any(one is not None and one.low > 0 for one in (accuracy, ranking)),
         human_agreement=people,
-        is_at_human_agreement=both[0] is not None and _reaches(both[0].confusion.kappa, people),
+        is_at_human_agreement=both[0] is not None and _reaches(both[0].kappa, people),
     )
 
 
@@ -178,8 +191,10 @@ def _has_verdict(said: Said, variant_id: VariantId, target: VerdictTarget) -> bo
 
 def _measured(
     target: VerdictTarget, truths: NDArray[np.bool_], said: NDArray[np.float64], labels: NDArray[np.bool_]
-) -> Judged:
-    return Judged(target_quality(target, truths, said, labels), confusion(truths, labels))
+) -> JudgedTarget:
+    counts, quality = confusion(truths, labels), target_quality(target, truths, said, labels)
+    figures = {one.name: getattr(quality, one.name) for one in fields(quality)}
+    return JudgedTarget(**figures, confusion=counts, kappa=counts.kappa)
 
 
 def _reaches(kappa: float | None, people: HumanAgreement | None) -> bool:

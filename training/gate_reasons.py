@@ -2,62 +2,67 @@
 
 Owns when a figure speaks for the challenger, against it, or is too uncertain to do either. Refuses to take an uncertain
 figure for a failure: with few labels the interval is wide whatever the verifiers are worth, and the sentence then says
-how many questions would tell.
+how many questions would settle it. `training.gate_conclusion` has what follows, in one line.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from data.dimensions import DIMENSIONS
 from data.records import VerdictTarget
 from training.gate_report import (
     MIN_GATE_LABELS,
     MIN_GATE_QUESTIONS,
-    Outcome,
+    GateOutcome,
     PastErrors,
     TargetComparison,
 )
 from training.paired_bootstrap import Interval
 
 Weight = Literal["against", "unclear", "for"]
-_ORDER: Final[tuple[Weight, ...]] = ("against", "unclear", "for")
-_NAMES: Final[dict[VerdictTarget, str]] = {
-    "TC": "Type consistency",
-    "LC": "Label correctness",
-    "AU": "Answer uniqueness",
+TARGET_NAMES: Final[Mapping[VerdictTarget, str]] = {
+    **{dimension.key: dimension.name for dimension in DIMENSIONS},
     "valid": "Validity",
 }
+_ORDER: Final[tuple[Weight, ...]] = ("against", "unclear", "for")
+_MORE: Final = "review more blind items"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence and what it weighs."""
+    """One sentence and what it weighs. `brief` says the same of the challenger without figures ("is worse on ...")."""
 
     weight: Weight
     text: str
+    brief: str = ""
 
 
-def findings(compared: Sequence[TargetComparison], past: PastErrors, margin: float) -> list[Finding]:
-    """What decides first. `compared`: the target, then the others."""
-    target, *others = compared
-    found = [*_about_coverage(target, margin)]
-    if (missing := _too_little(target)) is not None:
+def findings(
+    target: VerdictTarget, compared: Mapping[VerdictTarget, TargetComparison], past: PastErrors, margin: float
+) -> list[Finding]:
+    """What decides first. `target`: where the challenger has to be better."""
+    of_target = compared[target]
+    found = _about_coverage(target, of_target, margin)
+    if (missing := _too_little(target, of_target)) is not None:
         found.append(Finding("unclear", missing))
     else:
-        better, worse = _about_being_better(target, margin), _about_being_worse(target, margin)
+        better, worse = _about_being_better(target, of_target, margin), _about_being_worse(target, of_target, margin)
         found.extend([better, *(one for one in worse if not (one.weight == better.weight == "for"))])
-    for one in others:
-        found.extend(_about_coverage(one, margin))
-        if (missing := _too_little(one)) is not None:
+    for name, one in compared.items():
+        if name == target:
+            continue
+        found.extend(_about_coverage(name, one, margin))
+        if (missing := _too_little(name, one)) is not None:
             found.extend([] if one.lost and not one.labels else [Finding("unclear", missing)])
         else:
-            found.extend(_about_being_worse(one, margin))
+            found.extend(_about_being_worse(name, one, margin))
     found.extend(_about_past_errors(past))
     return sorted(found, key=lambda finding: _ORDER.index(finding.weight))
 
 
-def outcome_of(found: Sequence[Finding], target: TargetComparison) -> Outcome:
+def outcome_of(found: Sequence[Finding], target: TargetComparison) -> GateOutcome:
     """Nothing can be said while the target is not measured; then one finding against decides, then one unclear."""
     weights = {finding.weight for finding in found}
     if not target.is_large_enough:
@@ -67,96 +72,105 @@ def outcome_of(found: Sequence[Finding], target: TargetComparison) -> Outcome:
     return "cannot_say" if "unclear" in weights else "passes"
 
 
-def _about_coverage(one: TargetComparison, margin: float) -> list[Finding]:
+def _about_coverage(target: VerdictTarget, one: TargetComparison, margin: float) -> list[Finding]:
     """A challenger that leaves out what is hard must not look better for it."""
-    name = _NAMES[one.target]
+    name = TARGET_NAMES[target]
     judged_by_champion = one.labels + one.lost
+    brief = f"gives no verdict on {name.lower()}"
     if one.lost and not one.labels:
-        return [Finding("against", f"{name}: the challenger gives no verdict on it, and the champion does.")]
+        return [Finding("against", f"{name}: the challenger gives no verdict on it; the champion does.", brief)]
     if one.lost > margin * judged_by_champion:
-        return [
-            Finding(
-                "against",
-                f"{name}: the challenger gives no verdict on {one.lost} of the {judged_by_champion} labelled items "
-                f"that the champion judges.",
-            )
-        ]
+        text = (
+            f"{name}: the challenger gives no verdict on {one.lost} of the {judged_by_champion} labelled items "
+            f"that the champion judges."
+        )
+        return [Finding("against", text, f"{brief} for {one.lost} of {judged_by_champion} items")]
     if one.unjudged and one.labels:
-        items = "1 labelled item was" if one.unjudged == 1 else f"{one.unjudged} labelled items were"
-        return [Finding("for", f"{name}: {items} not judged by both and count for neither.")]
+        items = "1 labelled item lacks" if one.unjudged == 1 else f"{one.unjudged} labelled items lack"
+        return [Finding("for", f"{name}: {items} a verdict from one of the two and count for neither.")]
     return []
 
 
-def _too_little(one: TargetComparison) -> str | None:
+def _too_little(target: VerdictTarget, one: TargetComparison) -> str | None:
     """Why nothing can be said of the target, or None."""
-    name = _NAMES[one.target]
+    name = TARGET_NAMES[target]
     if one.labels < MIN_GATE_LABELS:
-        return (
-            f"{name}: {one.labels} blind labels of gate questions, and at least {MIN_GATE_LABELS} are needed; "
-            f"label more items that are queued as blind."
-        )
+        return f"{name}: {one.labels} blind labels, and at least {MIN_GATE_LABELS} are needed; {_MORE}."
     if one.questions < MIN_GATE_QUESTIONS:
         return (
-            f"{name}: the blind labels are of {one.questions} questions, and at least {MIN_GATE_QUESTIONS} are needed; "
-            f"label items of other questions too."
+            f"{name}: the blind labels cover {one.questions} questions, and at least {MIN_GATE_QUESTIONS} are needed; "
+            f"review blind items from other questions."
         )
     if one.yes in {0, one.labels}:
         word = "yes" if one.yes else "no"
         return (
-            f"{name}: all {one.labels} blind labels say {word}, so nothing shows who tells yes from no better; "
-            f"label more items that are queued as blind."
+            f"{name}: all {one.labels} blind labels say {word}, which cannot show which verifier tells yes from no "
+            f"better; {_MORE}."
         )
-    if one.balanced_accuracy is None:
+    if one.difference.balanced_accuracy is None:
+        rarer = "yes" if one.yes * 2 < one.labels else "no"
         return (
-            f"{name}: only {min(one.yes, one.labels - one.yes)} of {one.labels} blind labels say otherwise than the "
-            f"rest, too few for an interval; label more items that are queued as blind."
+            f"{name}: only {min(one.yes, one.labels - one.yes)} of {one.labels} blind labels say {rarer}, too few for "
+            f"an interval; {_MORE}."
         )
     return None
 
 
-def _about_being_better(one: TargetComparison, margin: float) -> Finding:
+def _about_being_better(target: VerdictTarget, one: TargetComparison, margin: float) -> Finding:
     """Shown by balanced accuracy or by the ranking of what fails, or excused by people's own disagreement."""
-    name, said, people = _NAMES[one.target], _accuracies(one), one.human_agreement
-    champion = None if one.champion is None else one.champion.confusion.kappa
-    gains = [gain for gain in (one.balanced_accuracy, one.fail_pr_auc) if gain is not None]
+    name, said, people = TARGET_NAMES[target], _accuracies(one), one.human_agreement
+    champion = None if one.champion is None else one.champion.kappa
+    gains = [gain for gain in (one.difference.balanced_accuracy, one.difference.fail_pr_auc) if gain is not None]
     if one.is_better:
-        return Finding("for", f"{name} is better: {said}.")
+        return Finding("for", f"{name} is better: {said}.", f"is better on {name.lower()}")
     if people is not None and one.is_at_human_agreement and one.is_non_inferior:
         return Finding(
             "for",
-            f"{name}: the champion already agrees with people as people do among themselves (kappa {_number(champion)} "
-            f"against {_number(people.kappa)} over {people.pairs} items), so being no worse is enough.",
+            f"{name}: the champion already agrees with people as well as people agree with each other (kappa "
+            f"{_number(champion)} against {_number(people.kappa)} on {people.pairs} items answered twice), so being no "
+            f"worse is enough.",
+            f"is no worse on {name.lower()}, where the champion already agrees with people as well as they agree with "
+            f"each other",
         )
     if all(gain.mean <= 0 for gain in gains) or all(gain.high <= margin for gain in gains):
-        return Finding("against", f"{name} is not better: {said}.")
-    needed = [_needed_questions(one, gain.mean, gain) for gain in gains if gain.mean > 0]
-    return Finding("unclear", f"{name} is not shown to be better: {said}.{_would_tell(one, min(needed))}")
+        return Finding("against", f"{name} is not better: {said}.", f"is not better on {name.lower()}")
+    needed = min(_needed_questions(one, gain.mean, gain) for gain in gains if gain.mean > 0)
+    return Finding(
+        "unclear",
+        f"{name} is not shown to be better: {said}. {_would_settle(one, needed)}",
+        f"whether the challenger is better on {name.lower()} is open. {_would_settle(one, needed)}",
+    )
 
 
-def _about_being_worse(one: TargetComparison, margin: float) -> list[Finding]:
+def _about_being_worse(target: VerdictTarget, one: TargetComparison, margin: float) -> list[Finding]:
     """On each target balanced accuracy must be shown to hold; ranking and calibration must not be shown to be lost."""
-    name, said, accuracy = _NAMES[one.target], _accuracies(one), one.balanced_accuracy
-    ranking, calibration = one.fail_pr_auc, one.ece
+    name, said, accuracy = TARGET_NAMES[target], _accuracies(one), one.difference.balanced_accuracy
+    ranking, calibration, lower = one.difference.fail_pr_auc, one.difference.ece, name.lower()
     found = []
     if one.is_non_inferior:
         found.append(Finding("for", f"{name} is no worse: {said}."))
     elif accuracy is not None and accuracy.high < 0:
-        found.append(Finding("against", f"{name} is worse: {said}."))
+        found.append(Finding("against", f"{name} is worse: {said}.", f"is worse on {lower}"))
     elif accuracy is not None:
-        more = ""
+        settle = ""
         if accuracy.mean > -margin:
-            more = _would_tell(one, _needed_questions(one, accuracy.mean + margin, accuracy))
-        found.append(Finding("unclear", f"{name} may be worse by more than the margin of {margin:.2f}: {said}.{more}"))
-    if ranking is not None and ranking.mean < -margin and ranking.high < 0:
-        found.append(Finding("against", f"{name}: what fails is ranked worse: {said}."))
-    if calibration is not None and calibration.mean > margin and calibration.low > 0:
+            settle = " " + _would_settle(one, _needed_questions(one, accuracy.mean + margin, accuracy))
         found.append(
             Finding(
-                "against",
-                f"{name}: the probabilities are less true: calibration error {calibration.mean:+.2f} "
-                f"({_range(calibration)}).",
+                "unclear",
+                f"{name} may be worse by more than the margin of {margin:.2f}: {said}.{settle}",
+                f"whether the challenger is worse on {lower} is open.{settle}",
             )
         )
+    if ranking is not None and ranking.mean < -margin and ranking.high < 0:
+        text = f"{name}: failing variants are ranked worse: {said}."
+        found.append(Finding("against", text, f"ranks failing variants worse on {lower}"))
+    if calibration is not None and calibration.mean > margin and calibration.low > 0:
+        text = (
+            f"{name}: the probabilities are less well calibrated: ECE {calibration.mean:+.2f} "
+            f"(95 % interval {_range(calibration)})."
+        )
+        found.append(Finding("against", text, f"is less well calibrated on {lower}"))
     return found
 
 
@@ -167,22 +181,27 @@ def _about_past_errors(past: PastErrors) -> list[Finding]:
         f"Past errors: the challenger is wrong on {past.challenger_wrong} of {past.count}, "
         f"the champion on {past.champion_wrong}."
     )
-    return [Finding("against" if past.challenger_wrong > past.champion_wrong else "for", said)]
+    is_worse = past.challenger_wrong > past.champion_wrong
+    return [Finding("against" if is_worse else "for", said, "repeats more past errors" if is_worse else "")]
 
 
 def _accuracies(one: TargetComparison) -> str:
-    """Both figures with their 95 % intervals."""
-    if one.balanced_accuracy is None or one.champion is None or one.challenger is None:
+    """Both figures with their 95 % intervals, and what they were measured on."""
+    accuracy, ranking = one.difference.balanced_accuracy, one.difference.fail_pr_auc
+    if accuracy is None or one.champion is None or one.challenger is None:
         return "not measured"
-    before, after = one.champion.quality, one.challenger.quality
-    said = _figure("balanced accuracy", after.balanced_accuracy, before.balanced_accuracy, one.balanced_accuracy)
-    if one.fail_pr_auc is not None:
-        said += f"; {_figure('PR-AUC of what fails', after.fail_pr_auc, before.fail_pr_auc, one.fail_pr_auc)}"
-    return f"{said}; {one.labels} labels of {one.questions} questions"
+    before, after = one.champion, one.challenger
+    said = _figure("balanced accuracy", after.balanced_accuracy, before.balanced_accuracy, accuracy)
+    if ranking is not None:
+        said += f"; {_figure('PR-AUC (failing variants)', after.fail_pr_auc, before.fail_pr_auc, ranking)}"
+    return f"{said}; {one.labels} blind labels from {one.questions} questions"
 
 
 def _figure(name: str, after: float | None, before: float | None, difference: Interval) -> str:
-    return f"{name} {_number(after)} against {_number(before)}, {difference.mean:+.2f} (95 %: {_range(difference)})"
+    return (
+        f"{name} {_number(after)} against {_number(before)}, difference {difference.mean:+.2f} "
+        f"(95 % interval {_range(difference)})"
+    )
 
 
 def _needed_questions(one: TargetComparison, distance: float, interval: Interval) -> float:
@@ -190,11 +209,12 @@ def _needed_questions(one: TargetComparison, distance: float, interval: Interval
     return one.questions * ((interval.mean - interval.low) / distance) ** 2
 
 
-def _would_tell(one: TargetComparison, needed: float) -> str:
+def _would_settle(one: TargetComparison, needed: float) -> str:
     if needed > 20 * one.questions:
-        return " Many times as many labels would be needed to tell."
+        return "More than 20 times as many labels would be needed to settle it."
     digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
-    return f" If the difference stays, labels of about {math.ceil(needed / digits) * digits} questions would tell."
+    count = math.ceil(needed / digits) * digits
+    return f"If the difference holds, blind labels from about {count:,} questions would settle it."
 
 
 def _number(number: float | None) -> str:

@@ -1,23 +1,26 @@
-"""What the promotion gate found, as values and as the JSON that a run leaves.
+"""What the promotion gate found, as values that travel from the job to the page.
 
-Owns the shapes; `training.gate` fills them and `training.gate_reasons` concludes. Refuses to round what is compared:
-only the JSON is rounded.
+Owns the shapes, on disk and in memory the same; `training.gate` fills them and `training.gate_reasons` concludes.
+Refuses to round what is compared: only JSON is rounded. The answers on which the verifiers differ stay out of the
+report: they may be somebody's blind items, and only leads see them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
+from pydantic import Field, TypeAdapter
 
 from data.records import VariantId, VerdictTarget
+from engine.report_json import Count, Figure, dumped, loaded
 from engine.verifier_metrics import Confusion, TargetQuality
-from engine.verifier_metrics import as_json as quality_as_json
 from training.paired_bootstrap import Interval
 
 MIN_GATE_LABELS: Final = 20
 MIN_GATE_QUESTIONS: Final = 5
-Outcome = Literal["passes", "fails", "cannot_say"]
+GateOutcome = Literal["passes", "fails", "cannot_say"]
+Kappa = Annotated[Figure, Field(ge=-1, le=1)]
 
 FLIP_SCHEMA: Final = pa.schema(
     [
@@ -34,44 +37,50 @@ FLIP_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class HumanAgreement:
-    """Of two people on the same items: share of equal answers, kappa (None where undefined), and on how many items."""
+    """Two people on the same items: share of equal answers, kappa (None where undefined), and on how many items."""
 
-    share: float
-    kappa: float | None
-    pairs: int
+    share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    kappa: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None
+    pairs: Count
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One verifier on one target."""
+class JudgedTarget(TargetQuality):
+    """One verifier on one target; `kappa` is its agreement with people beyond chance, None where undefined."""
 
-    quality: TargetQuality
     confusion: Confusion
+    kappa: Kappa | None
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Challenger minus champion with 95 % intervals; None where a figure is undefined. A lower `ece` is better."""
+
+    balanced_accuracy: Interval | None
+    fail_pr_auc: Interval | None
+    ece: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetComparison:
-    """One target over the rows that both verifiers judged; differences are challenger minus champion.
+    """One target over the `labels` rows that both verifiers judged, `yes` of which people call right.
 
     `unjudged` rows have an answer but lack a verdict of one or both; `lost` of them lack the challenger's alone.
-    `champion` and `challenger` are None without rows, an interval where it is undefined.
+    `champion` and `challenger` are None without rows.
     """
 
-    target: VerdictTarget
-    labels: int
-    questions: int
-    yes: int
-    unjudged: int
-    lost: int
-    champion: Judged | None
-    challenger: Judged | None
-    balanced_accuracy: Interval | None
-    fail_pr_auc: Interval | None
-    ece: Interval | None
+    labels: Count
+    questions: Count
+    yes: Count
+    unjudged: Count
+    champion: JudgedTarget | None
+    challenger: JudgedTarget | None
+    difference: Differences
     is_non_inferior: bool
     is_better: bool
     human_agreement: HumanAgreement | None
     is_at_human_agreement: bool
+    lost: Count = 0
 
     @property
     def is_large_enough(self) -> bool:
@@ -82,14 +91,31 @@ class TargetComparison:
 class PastErrors:
     """Items that an earlier verifier got wrong: how many both judged again, and who is wrong on how many of them."""
 
-    count: int
-    champion_wrong: int
-    challenger_wrong: int
+    count: Count
+    champion_wrong: Count
+    challenger_wrong: Count
+
+
+@dataclass(frozen=True, slots=True)
+class GateReport:
+    """`labels` and `questions` are those of the target. `reasons` are sentences, what decides first.
+
+    `margin`: how much worse, in balanced accuracy, PR-AUC and calibration error, still counts as no worse.
+    """
+
+    outcome: GateOutcome
+    reasons: tuple[str, ...]
+    target: VerdictTarget
+    labels: Count
+    questions: Count
+    margin: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+    targets: Mapping[VerdictTarget, TargetComparison]
+    past_errors: PastErrors
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """An answer on which the two verifiers differ; `truth` is people's."""
+    """An answer on which the two verifiers differ; `truth` is people's, the probabilities are P(holds), 0..1."""
 
     variant_id: VariantId
     target: VerdictTarget
@@ -100,82 +126,26 @@ class Flip:
     challenger_probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class GateReport:
-    """`labels` and `questions` are those of the target. `reasons` are sentences, what decides first."""
-
-    outcome: Outcome
-    reasons: tuple[str, ...]
-    target: VerdictTarget
-    labels: int
-    questions: int
-    margin: float
-    targets: tuple[TargetComparison, ...]
-    past_errors: PastErrors
-    flips: tuple[Flip, ...]
+_GATE_REPORT: Final = TypeAdapter(GateReport)
 
 
-def as_json(report: GateReport) -> dict[str, object]:
+def gate_report_as_json(report: GateReport) -> dict[str, Any]:
     """For a run's counts and `outputs/gate.json`."""
-    return {
-        "outcome": report.outcome,
-        "reasons": list(report.reasons),
-        "target": report.target,
-        "labels": report.labels,
-        "questions": report.questions,
-        "margin": report.margin,
-        "targets": {one.target: _comparison_as_json(one) for one in report.targets},
-        "past_errors": {
-            "count": report.past_errors.count,
-            "champion_wrong": report.past_errors.champion_wrong,
-            "challenger_wrong": report.past_errors.challenger_wrong,
-        },
-        "flips": [
-            {"variant_id": flip.variant_id, "target": flip.target, "truth": flip.truth}
-            | {"champion": flip.champion, "challenger": flip.challenger}
-            for flip in report.flips
-        ],
-    }
+    return dumped(_GATE_REPORT, report)
 
 
-def flips_table(report: GateReport) -> pa.Table:
-    """FLIP_SCHEMA, in the report's order."""
-    rows = [{name: getattr(flip, name) for name in FLIP_SCHEMA.names} for flip in report.flips]
+def gate_report_from(content: object, *, source: str) -> GateReport:
+    """Inverse of `gate_report_as_json`. Raises ReportError, which names the source."""
+    return loaded(_GATE_REPORT, content, source=source)
+
+
+def flips_as_json(flips: Sequence[Flip]) -> list[dict[str, object]]:
+    """For `outputs/gate.json`, beside the report."""
+    names = ("variant_id", "target", "truth", "champion", "challenger")
+    return [{name: getattr(flip, name) for name in names} for flip in flips]
+
+
+def flips_table(flips: Sequence[Flip]) -> pa.Table:
+    """FLIP_SCHEMA, in the order given."""
+    rows = [{name: getattr(flip, name) for name in FLIP_SCHEMA.names} for flip in flips]
     return pa.Table.from_pylist(rows, schema=FLIP_SCHEMA)
-
-
-def _comparison_as_json(one: TargetComparison) -> dict[str, object]:
-    people = one.human_agreement
-    return {
-        "labels": one.labels,
-        "questions": one.questions,
-        "yes": one.yes,
-        "unjudged": one.unjudged,
-        "champion": _judged_as_json(one.champion),
-        "challenger": _judged_as_json(one.challenger),
-        "difference": {
-            "balanced_accuracy": _interval_as_json(one.balanced_accuracy),
-            "fail_pr_auc": _interval_as_json(one.fail_pr_auc),
-            "ece": _interval_as_json(one.ece),
-        },
-        "is_non_inferior": one.is_non_inferior,
-        "is_better": one.is_better,
-        "human_agreement": None
-        if people is None
-        else {"share": people.share, "kappa": people.kappa, "pairs": people.pairs},
-        "is_at_human_agreement": one.is_at_human_agreement,
-    }
-
-
-def _judged_as_json(judged: Judged | None) -> Mapping[str, object] | None:
-    if judged is None:
-        return None
-    counts = {name: getattr(judged.confusion, name) for name in Confusion.__dataclass_fields__}
-    kappa = judged.confusion.kappa
-    return {**quality_as_json(judged.quality), "confusion": counts, "kappa": None if kappa is None else round(kappa, 4)}
-
-
-def _interval_as_json(interval: Interval | None) -> Mapping[str, float] | None:
-    if interval is None:
-        return None
-    return {"mean": round(interval.mean, 4), "low": round(interval.low, 4), "high": round(interval.high, 4)}

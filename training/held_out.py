@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from data.records import VARIANT_TYPE_KEYS, VerdictTarget
 from engine.calibration import Calibration
 from engine.jobs.report import Reporter
-from engine.verifier_metrics import Probabilities, TargetQuality, Truths, as_json, target_quality
+from engine.verifier_metrics import Probabilities, TargetQuality, Truths, VerifierMetrics, target_quality
 from engine.verify import Verifier
 from training.calibrate import CalibrationFit, ScoredLabels, calibrated, truths_of
 from training.labelled_rows import LabelledRows
@@ -85,19 +85,19 @@ def held_out(
     )
 
 
-def held_out_figures(found: HeldOut) -> dict[str, object]:
-    """`labels`, `questions`, and the figures by `targets`, and by `types` and target."""
+def held_out_metrics(found: HeldOut) -> VerifierMetrics:
+    """The figures of both parts together."""
     types = np.array([VARIANT_TYPE_KEYS.index(variant.variant_type) for _, variant in found.rows.pairs], dtype=int)
-    return {
-        "labels": len(found.rows),
-        "questions": len(set(found.rows.groups)),
-        "targets": _figures(found, np.ones(len(found.rows), dtype=bool)),
-        "types": {
+    return VerifierMetrics(
+        labels=len(found.rows),
+        questions=len(set(found.rows.groups)),
+        targets=_figures(found, np.ones(len(found.rows), dtype=bool)),
+        types={
             key: _figures(found, types == index)
             for index, key in enumerate(VARIANT_TYPE_KEYS)
             if (types == index).any()
         },
-    }
+    )
 
 
 def held_out_quality(target: VerdictTarget, truths: Truths, raw: Probabilities, mapped: Probabilities) -> TargetQuality:
@@ -110,13 +110,13 @@ def held_out_quality(target: VerdictTarget, truths: Truths, raw: Probabilities, 
     return replace(target_quality(target, truths, mapped), roc_auc=ranked.roc_auc, fail_pr_auc=ranked.fail_pr_auc)
 
 
-def _figures(found: HeldOut, chosen: NDArray[np.bool_]) -> dict[str, object]:
-    """Of each target that has a label and a verdict among the chosen rows."""
-    figures: dict[str, object] = {}
+def _figures(found: HeldOut, chosen: NDArray[np.bool_]) -> dict[VerdictTarget, TargetQuality]:
+    """Each target that has a label and a verdict among the chosen rows."""
+    figures: dict[VerdictTarget, TargetQuality] = {}
     for target, mapped in found.mapped.items():
         labels = truths_of(found.rows.answers, target)
         known = chosen & np.array([label is not None for label in labels], dtype=bool) & ~np.isnan(mapped)
         if known.any():
             truths = np.array([bool(label) for label in labels])[known]
-            figures[target] = as_json(held_out_quality(target, truths, found.raw[target][known], mapped[known]))
+            figures[target] = held_out_quality(target, truths, found.raw[target][known], mapped[known])
     return figures

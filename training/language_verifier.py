@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from data.errors import InputError, ModelError
 from data.files import write_json
@@ -27,16 +28,18 @@ from data.records import Part
 from engine.backends.transformers import load_tokenizer
 from engine.calibration import Calibration
 from engine.jobs.report import Reporter
+from engine.report_json import dumped, loaded
 from engine.rubric_prompts import NO, YES
-from engine.verifier_metrics import as_json as quality_as_json
+from engine.verifier_metrics import TargetQuality
 from engine.verifiers import write_method
 from engine.verify import LanguageModelVerifier
 from engine.verify_passes import answer_tokens
-from training.calibrate import as_json, fit_calibration, truths_of
-from training.held_out import HeldOut, held_out, held_out_figures, held_out_quality, scored_labels
+from training.calibrate import CalibrationReport, fit_calibration, truths_of
+from training.held_out import HeldOut, held_out, held_out_metrics, held_out_quality, scored_labels
 from training.labelled_rows import LabelledRows
 from training.sft import FineTuned, TokenRow, fine_tune, sft_config
-from training.verifier_rows import TrainingMethod, class_weights, era_rows, ira_rows, method_targets
+from training.verifier_report import TrainingMethod, VerifierTraining
+from training.verifier_rows import class_weights, era_rows, ira_rows, method_targets
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -63,23 +66,26 @@ class LanguagePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One method's model, its counts, and its probabilities of validity on the held-out labels.
+    """What one method measured, and its probabilities of validity on the held-out labels; `counts.json` holds it.
 
-    `valid`: of each, before any map and after; None where it gave no verdict.
+    `valid`: before any map and after, in the order of the labels; None where it gave no verdict.
     """
 
-    model: Path
-    counts: dict[str, object]
-    valid: list[tuple[float, float] | None]
+    counts: VerifierTraining
+    valid: tuple[tuple[float, float] | None, ...]
+
+
+_JUDGED: Final = TypeAdapter(_Judged)
+_FINE_TUNED: Final = TypeAdapter(FineTuned)
 
 
 def train_language_verifier(
     parts: Mapping[Part, LabelledRows], plan: LanguagePlan, *, work: Path, report: Reporter
-) -> tuple[Path, dict[str, object]]:
-    """The folder of the model by `plan.method` inside `work`, and the run's counts.
+) -> tuple[Path, VerifierTraining]:
+    """The folder of the model by `plan.method` inside `work`, and what was measured; its version is still empty.
 
-    With `compare_methods` both methods learn from the same variants, those of which validity is known, and the counts
-    hold what each says of the validity of the same held-out variants, by method under `methods`.
+    With `compare_methods` both methods learn from the same variants, those of which validity is known, and `methods`
+    holds what each says of the validity of the same held-out variants.
 
     Raises:
         InputError: a target has one answer only, no validation labels, or no row that fits the model.
@@ -98,8 +104,9 @@ def train_language_verifier(
     counts = judged[plan.method].counts
     if plan.compare_methods:
         unseen = [*parts["calibration"].answers, *parts["validation"].answers]
-        counts["methods"] = _compared({method: it.valid for method, it in judged.items()}, truths_of(unseen, "valid"))
-    return judged[plan.method].model, counts
+        methods_compared = _compared({method: it.valid for method, it in judged.items()}, truths_of(unseen, "valid"))
+        counts = dataclasses.replace(counts, methods=methods_compared)
+    return work / plan.method / "model", counts
 
 
 def verifier_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
@@ -125,8 +132,7 @@ def _one_method(
     work.mkdir(parents=True, exist_ok=True)
     model, told = work / "model", work / "counts.json"
     if told.is_file():
-        saved = json.loads(told.read_text("utf-8"))
-        return _Judged(model, saved["counts"], [None if it is None else (it[0], it[1]) for it in saved["valid"]])
+        return loaded(_JUDGED, json.loads(told.read_text("utf-8")), source=f"the stage's report {told}")
     train, validation = parts["train"], parts["validation"]
     weights = class_weights(train.answers, train.groups, method)
     make = ira_rows if method == "ira" else era_rows
@@ -139,13 +145,26 @@ def _one_method(
             "to stop; label variants of more questions, or train a feature verifier"
         )
     fine_tuned = _fine_tuned(plan, rows, unseen, model, work, report)
-    counts: dict[str, object] = {"method": method, "variants": len(train), "groups": len(set(train.groups))}
-    counts |= {"rows": len(rows), **dataclasses.asdict(fine_tuned)}
-    found = _calibrate(parts, plan, method, model, counts, report)
+    found, calibration = _calibrate(parts, plan, method, model, report)
+    metrics = held_out_metrics(found)
+    counts = VerifierTraining(
+        variants=len(train),
+        groups=len(set(train.groups)),
+        targets=metrics.targets,
+        types=metrics.types,
+        method=method,
+        rows=len(rows),
+        steps=fine_tuned.steps,
+        best_validation_loss=fine_tuned.best_validation_loss,
+        trainable_parameters=fine_tuned.trainable_parameters,
+        resumed_from_step=fine_tuned.resumed_from_step,
+        held_out=metrics,
+        calibration=calibration,
+    )
     both = zip(found.raw["valid"].tolist(), found.mapped["valid"].tolist(), strict=True)
-    valid = [None if math.isnan(raw) else (raw, mapped) for raw, mapped in both]
-    write_json(told, {"counts": counts, "valid": valid})
-    return _Judged(model, counts, valid)
+    judged = _Judged(counts, tuple(None if math.isnan(raw) else (raw, mapped) for raw, mapped in both))
+    write_json(told, dumped(_JUDGED, judged))
+    return judged
 
 
 def _fine_tuned(
@@ -158,7 +177,7 @@ def _fine_tuned(
 ) -> FineTuned:
     told = work / "fine_tuned.json"
     if told.is_file():
-        return FineTuned(**json.loads(told.read_text("utf-8")))
+        return loaded(_FINE_TUNED, json.loads(told.read_text("utf-8")), source=f"the stage's report {told}")
     config = sft_config(work / "checkpoints", seed=plan.seed, overrides={**DEFAULTS, **plan.overrides})
     fine_tuned = fine_tune(
         plan.base,
@@ -170,7 +189,7 @@ def _fine_tuned(
         report=report,
         stage=work.name if plan.compare_methods else "",
     )
-    write_json(told, dataclasses.asdict(fine_tuned))
+    write_json(told, dumped(_FINE_TUNED, fine_tuned))
     shutil.rmtree(work / "checkpoints", ignore_errors=True)
     gc.collect()  # a trainer is full of cycles, and the model that judges next needs its memory
     return fine_tuned
@@ -181,10 +200,9 @@ def _calibrate(
     plan: LanguagePlan,
     method: TrainingMethod,
     model: Path,
-    counts: dict[str, object],
     report: Reporter,
-) -> HeldOut:
-    """Writes `verifier.json` and `calibration.json`, and adds figures to the counts."""
+) -> tuple[HeldOut, CalibrationReport]:
+    """Writes `verifier.json` and `calibration.json`."""
     verifier = _opened(model, method, plan.base_name, report)
     asked, now = method_targets(method), datetime.now(UTC)
     calibration, validation = (
@@ -194,14 +212,10 @@ def _calibrate(
     fit = fit_calibration(calibration, target_precision=plan.target_precision)
     if fit.calibration != Calibration():
         fit.calibration.save(model)
-    for it in fit.targets:
+    for it in fit.targets.values():
         if it.note:
             report.message(it.note)
-    found = held_out(fit, parts["calibration"], calibration, parts["validation"], validation)
-    figures = held_out_figures(found)
-    counts |= {"targets": figures["targets"], "types": figures["types"], "held_out": figures}
-    counts["calibration"] = as_json(fit)
-    return found
+    return held_out(fit, parts["calibration"], calibration, parts["validation"], validation), fit.targets
 
 
 def _opened(model: Path, method: TrainingMethod, base_name: str, report: Reporter) -> LanguageModelVerifier:
@@ -244,7 +258,7 @@ def _longest(base: Path) -> int:
 
 def _compared(
     valid: Mapping[TrainingMethod, Sequence[tuple[float, float] | None]], truths: Sequence[bool | None]
-) -> dict[str, object]:
+) -> dict[TrainingMethod, TargetQuality]:
     """Each method's figures on the validity of the variants that every method judged."""
     rows = [
         n for n, truth in enumerate(truths) if truth is not None and all(it[n] is not None for it in valid.values())
@@ -252,8 +266,8 @@ def _compared(
     if not rows:
         return {}
     told = np.array([bool(truths[row]) for row in rows])
-    figures: dict[str, object] = {}
+    figures: dict[TrainingMethod, TargetQuality] = {}
     for method, of_method in valid.items():
         both = np.array([of_method[row] for row in rows], dtype=float)
-        figures[method] = quality_as_json(held_out_quality("valid", told, both[:, 0], both[:, 1]))
+        figures[method] = held_out_quality("valid", told, both[:, 0], both[:, 1])
     return figures

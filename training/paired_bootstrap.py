@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.report_json import Figure
+
 DRAWS: Final = 2000
 _COVERAGE: Final = 0.95
 _DRAWS_AT_ONCE: Final = 250
@@ -34,9 +36,9 @@ Measure = Callable[[Weights], NDArray[np.float64]]
 class Interval:
     """Challenger minus champion: `mean` on the rows as they are, `low` and `high` the bounds of 95 % of the draws."""
 
-    mean: float
-    low: float
-    high: float
+    mean: Figure
+    low: Figure
+    high: Figure
 
 
 def difference_interval(

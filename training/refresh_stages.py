@@ -1,4 +1,4 @@
-"""The three stages of a refresh: imitation (SFT), practice (GRPO), comparison. Each returns what it tells as JSON.
+"""The three stages of a refresh: imitation (SFT), practice (GRPO), comparison. Each returns its part of the report.
 
 Owns how settings become TRL's, and which verifier does what. Refuses nothing itself: the job and the trainers do.
 Libraries that take seconds to load are imported by the stage that needs them.
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from data.ids import row_seed
 from data.records import Question
@@ -19,8 +19,10 @@ from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.tuned_generator import write_mark
 from engine.verifiers import open_verifier
+from training.comparison_report import GeneratorComparison
 from training.judges import given_or_trained
 from training.refresh_inputs import RefreshInputs
+from training.refresh_report import Imitation, Practice
 from training.refresh_settings import RefreshGeneratorSettings
 from training.rewards import RewardSettings
 from training.stop_rules import StopRules
@@ -73,7 +75,7 @@ def refuse_unfit_base(plan: RefreshPlan) -> None:
     require_chat_template(load_tokenizer(plan.base), plan.base)
 
 
-def imitate(plan: RefreshPlan, goal: Path) -> dict[str, Any]:
+def imitate(plan: RefreshPlan, goal: Path) -> Imitation:
     """Fine-tunes the base on accepted variants; early stop on those of validation questions, where there are any."""
     from engine.backends.transformers import load_tokenizer
     from training.sft import fine_tune, generator_rows
@@ -102,10 +104,10 @@ def imitate(plan: RefreshPlan, goal: Path) -> dict[str, Any]:
         stage="imitation",
     )
     write_mark(goal, base=plan.base_name)
-    return {**asdict(tuned), "rows": len(rows), "validation_rows": len(validation)}
+    return Imitation(**asdict(tuned), rows=len(rows), validation_rows=len(validation))
 
 
-def practise(plan: RefreshPlan, start: Path, goal: Path) -> dict[str, Any]:
+def practise(plan: RefreshPlan, start: Path, goal: Path) -> Practice:
     """Trains `start` by reward on questions of the train part."""
     from training.grpo import train_grpo
 
@@ -125,7 +127,7 @@ def practise(plan: RefreshPlan, start: Path, goal: Path) -> dict[str, Any]:
         report=plan.report,
     )
     write_mark(goal, base=plan.base_name)
-    return {**asdict(tuned), "prompts": len(prompts), "reward_verifier": verifier.version}
+    return Practice(**asdict(tuned), prompts=len(prompts), reward_verifier=verifier.version)
 
 
 def imitation_config(plan: RefreshPlan) -> "SFTConfig":
@@ -151,10 +153,10 @@ def practice_config(plan: RefreshPlan) -> "GRPOConfig":
     )
 
 
-def compare(plan: RefreshPlan, made: Path) -> dict[str, Any]:
+def compare(plan: RefreshPlan, made: Path) -> GeneratorComparison:
     """The base and the model that was made, on the same held-out questions, by a judge that was not the reward."""
     from engine.backends import backend_class
-    from training.comparison import as_json, compare_generators
+    from training.comparison import compare_generators
 
     judge = given_or_trained(
         None if plan.settings.judge is None else plan.folder.model(plan.settings.judge),
@@ -166,7 +168,7 @@ def compare(plan: RefreshPlan, made: Path) -> dict[str, Any]:
     )
     opened = backend_class("transformers").open
     before, after = (opened({"model": str(folder)}) for folder in (plan.base, made))
-    comparison = compare_generators(
+    return compare_generators(
         before,
         after,
         held_out_questions(plan.inputs.held_out, plan.settings.comparison.questions, seed=plan.seed),
@@ -178,7 +180,6 @@ def compare(plan: RefreshPlan, made: Path) -> dict[str, Any]:
         report=plan.report,
         parts=plan.work / "comparison",
     )
-    return as_json(comparison)
 
 
 def held_out_questions(questions: Sequence[Question], count: int, *, seed: int) -> list[Question]:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from engine.calibration import DEFAULT_THRESHOLD
+from engine.report_json import Count, Share
 from engine.verifier_metrics import Probabilities, Truths
 
 CONFIDENCE: Final = 0.95
@@ -16,12 +17,15 @@ _SHARES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """`probability`: from here on the label is yes. `precision_bound`: what the share of right yes is at least."""
+    """From `probability` on the label is yes: so it was for `accepted` labels, of which people call `right` right.
 
-    probability: float
-    accepted: int
-    right: int
-    precision_bound: float
+    `precision_bound` is the lower 95 % bound of the precision of what it accepts.
+    """
+
+    probability: Share
+    accepted: Count
+    right: Count
+    precision_bound: Share
 
 
 def precision_lower_bound(right: int, accepted: int, *, confidence: float) -> float:

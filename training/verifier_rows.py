@@ -6,7 +6,7 @@ one whose probability is read at inference. Refuses tokenizers that split it. So
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from data.dimensions import DIMENSIONS
 from data.records import Answers, VerdictTarget
@@ -16,11 +16,10 @@ from engine.verify import Pair, prompt_tokens
 from engine.verify_passes import answer_tokens
 from training.feature_verifier import require_both_answers
 from training.sft import TokenRow
+from training.verifier_report import TrainingMethod
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-TrainingMethod = Literal["era", "ira"]
 
 _MOST_WEIGHT: Final = 10.0
 """Of a rare answer's rows: beyond it a handful of labels would steer every step that they are in."""

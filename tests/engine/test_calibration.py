@@ -51,6 +51,23 @@ def test_what_is_saved_is_what_is_loaded_and_has_the_same_hash(tmp_path: Path) -
     assert [file.name for file in tmp_path.iterdir()] == [CALIBRATION_FILE]
 
 
+def test_a_file_and_its_hash_are_those_of_version_0_1(tmp_path: Path) -> None:
+    """The hash is part of a verifier's version: another one would make every stored verdict a stranger's."""
+    (tmp_path / CALIBRATION_FILE).write_text(
+        """{
+ "format": 1,
+ "maps": {
+  "TC": {"kind": "platt", "offset": 1.0, "slope": 0.5},
+  "valid": {"kind": "isotonic", "xs": [0.1, 0.5, 0.9], "ys": [0.0, 0.2, 1.0]}
+ },
+ "thresholds": {"TC": 0.8}
+}"""
+    )
+
+    assert Calibration.load(tmp_path) == BOTH
+    assert BOTH.content_hash == "fa685aaa4f06"
+
+
 def test_another_threshold_is_another_hash() -> None:
     assert Calibration(BOTH.maps, {"TC": 0.81}).content_hash != BOTH.content_hash
 
@@ -69,12 +86,15 @@ def with_map(**of_tc: object) -> str:
         "{",
         "[]",
         "{}",
+        json.dumps({"maps": {}, "thresholds": {}}),
         json.dumps({"format": 2, "maps": {}, "thresholds": {}}),
+        json.dumps({"format": 1, "maps": {}, "thresholds": {}, "shrinkage": {"TC": 0.5}}),
         json.dumps({"format": 1, "maps": {"XX": {"kind": "platt", "slope": 1, "offset": 0}}, "thresholds": {}}),
         json.dumps({"format": 1, "maps": {}, "thresholds": {"TC": 2}}),
         json.dumps({"format": 1, "maps": {}, "thresholds": {"TC": "high"}}),
         with_map(kind="pickle"),
         with_map(kind="platt", slope=-1, offset=0),
+        with_map(kind="platt", slope=1, offset=0, power=2),
         with_map(kind="platt", slope=float("nan"), offset=0),
         with_map(kind="isotonic", xs=[0.5, 0.4], ys=[0, 1]),
         with_map(kind="isotonic", xs=[0.4, 0.5], ys=[1, 0]),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from engine.verifier_metrics import Confusion, as_json, confusion, expected_calibration_error, target_quality
+from engine.verifier_metrics import Confusion, confusion, expected_calibration_error, target_quality
 
 
 def test_perfect_ranking_and_calibration_are_told() -> None:
@@ -27,7 +27,7 @@ def test_one_answer_only_has_no_figures_that_need_both() -> None:
     quality = target_quality("LC", np.array([True, True]), np.array([0.9, 0.7]))
 
     assert (quality.balanced_accuracy, quality.roc_auc, quality.fail_pr_auc) == (None, None, None)
-    assert as_json(quality)["base_rate"] == 1.0
+    assert quality.base_rate == 1.0
 
 
 def test_overconfidence_is_the_distance_of_probability_and_frequency() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from data.records import Answers
 from engine.calibration import Calibration, Isotonic, Platt
-from training.calibrate import FEWEST_LABELS, ISOTONIC_FROM, ScoredLabels, as_json, calibrated, fit_calibration
+from training.calibrate import FEWEST_LABELS, ISOTONIC_FROM, ScoredLabels, calibrated, fit_calibration
 
 
 def scored_rows(rows: int, *, distortion: float = 3.0, shift: float = 1.0, seed: int = 1) -> ScoredLabels:
@@ -23,8 +23,8 @@ def scored_rows(rows: int, *, distortion: float = 3.0, shift: float = 1.0, seed:
 def test_the_calibration_error_falls_on_every_target(rows: int) -> None:
     fit = fit_calibration(scored_rows(rows), target_precision=0.9)
 
-    assert [it.target for it in fit.targets] == ["TC", "LC", "AU", "valid"]
-    for it in fit.targets:
+    assert list(fit.targets) == ["TC", "LC", "AU", "valid"]
+    for it in fit.targets.values():
         assert it.ece_before is not None
         assert it.ece_after is not None
         assert it.ece_after < it.ece_before
@@ -46,7 +46,7 @@ def test_from_a_thousand_labels_on_the_map_is_isotonic() -> None:
 
     assert {type(one) for one in few.calibration.maps.values()} == {Platt}
     assert {type(one) for one in many.calibration.maps.values()} == {Isotonic}
-    assert {it.map_kind for it in many.targets} == {"isotonic"}
+    assert {it.map for it in many.targets.values()} == {"isotonic"}
 
 
 def test_validity_is_calibrated_beyond_the_product_of_calibrated_dimensions() -> None:
@@ -60,7 +60,7 @@ def test_validity_is_calibrated_beyond_the_product_of_calibrated_dimensions() ->
 
     fit = fit_calibration(scored, target_precision=0.9)
 
-    valid = fit.targets[-1]
+    valid = fit.targets["valid"]
     assert valid.ece_before is not None
     assert valid.ece_after is not None
     assert valid.ece_before > 0.15
@@ -74,7 +74,7 @@ def test_a_verifier_that_judges_validity_alone_is_calibrated_on_it() -> None:
     fit = fit_calibration(scored, target_precision=0.9)
 
     assert set(fit.calibration.maps) == {"valid"}
-    assert [it.target for it in fit.targets] == ["valid"]
+    assert list(fit.targets) == ["valid"]
 
 
 def test_probabilities_of_the_fit_never_saw_their_own_group() -> None:
@@ -99,8 +99,8 @@ def test_a_target_with_few_labels_keeps_its_probabilities_and_says_so() -> None:
 
     fit = fit_calibration(ScoredLabels(rows.probabilities, few, rows.groups), target_precision=0.9)
 
-    tc = fit.targets[0]
-    assert (tc.map_kind, tc.threshold) == ("none", None)
+    tc = fit.targets["TC"]
+    assert (tc.map, tc.threshold) == ("none", None)
     assert f"TC: {FEWEST_LABELS - 1} calibration labels" in tc.note
     assert "TC" not in fit.calibration.maps
     assert fit.calibration.mapped("TC", np.array([0.3]))[0] == 0.3
@@ -112,14 +112,9 @@ def test_no_labels_at_all_is_no_failure() -> None:
     fit = fit_calibration(ScoredLabels({"valid": empty}, [], []), target_precision=0.9)
 
     assert fit.calibration == Calibration()
-    assert as_json(fit)["valid"] == {
-        "labels": 0,
-        "map": "none",
-        "ece_before": None,
-        "ece_after": None,
-        "threshold": None,
-        "note": fit.targets[0].note,
-    }
+    valid = fit.targets["valid"]
+    assert (valid.labels, valid.map, valid.threshold) == (0, "none", None)
+    assert (valid.ece_before, valid.ece_after) == (None, None)
 
 
 def test_one_answer_only_gives_a_finite_map() -> None:
@@ -154,18 +149,18 @@ def test_a_row_without_a_verdict_is_left_out() -> None:
 
     fit = fit_calibration(ScoredLabels(with_gap, rows.answers, rows.groups), target_precision=0.9)
 
-    assert [it.labels for it in fit.targets] == [199, 199, 199, 199]
+    assert [it.labels for it in fit.targets.values()] == [199, 199, 199, 199]
     assert np.isnan(fit.probabilities["valid"][5])
 
 
 def test_a_precision_that_is_not_reached_leaves_no_threshold_and_says_what_was_proved() -> None:
     fit = fit_calibration(scored_rows(150), target_precision=0.99)
 
-    valid = fit.targets[-1]
+    valid = fit.targets["valid"]
     assert valid.threshold is None
     assert "valid" not in fit.calibration.thresholds
     assert fit.calibration.threshold("valid") == 0.5
-    assert "precision of 0.99 on 150 calibration labels" in valid.note
+    assert "150 calibration labels prove no threshold with a precision of 0.99" in valid.note
     assert "which proves 0." in valid.note
 
 

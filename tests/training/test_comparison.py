@@ -14,13 +14,13 @@ from engine.jobs.report import Reporter
 from engine.variant_types.table import VARIANT_TYPES
 from training.comparison import (
     VARIETY_TEXTS,
-    as_json,
     compare_generators,
     compared,
     figures,
     generator_trial,
     own_interval,
 )
+from training.comparison_report import comparison_as_json, comparison_from
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -204,7 +204,9 @@ def test_trials_of_other_requests_are_not_compared(stories, report):
 def test_the_comparison_is_json(stories, report):
     one = trial(negated, stories, report, judge=Judge())
 
-    told = json.loads(json.dumps(as_json(compared(one, one, per_question=1, seed=1)), allow_nan=False))
+    found = compared(one, one, per_question=1, seed=1)
+    told = json.loads(json.dumps(comparison_as_json(found), allow_nan=False))
 
     assert told["after"]["all"]["shortcuts"]["variants"] == len(stories)
     assert told["difference"]["negation"]["contract_pass_rate"]["mean"] == 0.0
+    assert comparison_as_json(comparison_from(told, source="it")) == told

@@ -8,7 +8,7 @@ from data.records import VARIANT_TYPE_KEYS, Answers
 from engine.feature_verifier import type_indices
 from engine.features import features
 from tests.engine.sample_pairs import BagOfWords, sample_rows
-from training.feature_verifier import TrainedVerifier, report_as_json, train, train_on_features
+from training.feature_verifier import TrainedVerifier, train, train_on_features
 
 ROWS = sample_rows()
 
@@ -39,7 +39,7 @@ def test_another_seed_splits_otherwise(trained: TrainedVerifier) -> None:
 
 
 def test_type_consistency_and_validity_are_told_apart_better_than_by_a_majority_guess(trained: TrainedVerifier) -> None:
-    by_target = {quality.target: quality for quality in trained.report.targets}
+    by_target = trained.report.targets
 
     assert set(by_target) == {"TC", "LC", "AU", "valid"}
     for target in ("TC", "valid"):
@@ -59,17 +59,17 @@ def test_labels_drawn_at_random_teach_nothing() -> None:
 
     report = train(ROWS.pairs, answers, ROWS.groups, seed=3, encoder=BagOfWords()).report
 
-    for quality in report.targets[:3]:
+    for target in ("TC", "LC", "AU"):
+        quality = report.targets[target]
         assert quality.roc_auc is not None
         assert quality.roc_auc < 0.65
 
 
 def test_every_type_is_reported(trained: TrainedVerifier) -> None:
-    assert set(trained.report.by_type) == set(VARIANT_TYPE_KEYS)
-    assert sum(qualities[0].n for qualities in trained.report.by_type.values()) == len(ROWS.pairs)
-    said = report_as_json(trained.report)
-    assert said["with_embeddings"] is False
-    assert said["groups"] == len(set(ROWS.groups))
+    assert set(trained.report.types) == set(VARIANT_TYPE_KEYS)
+    assert sum(qualities["TC"].n for qualities in trained.report.types.values()) == len(ROWS.pairs)
+    assert trained.report.with_embeddings is False
+    assert trained.report.groups == len(set(ROWS.groups))
 
 
 def test_a_dimension_that_nobody_answered_on_a_row_is_learnt_from_the_others() -> None:
@@ -77,7 +77,7 @@ def test_a_dimension_that_nobody_answered_on_a_row_is_learnt_from_the_others() -
 
     report = train(ROWS.pairs, answers, ROWS.groups, seed=3, encoder=None).report
 
-    counted = {quality.target: quality.n for quality in report.targets}
+    counted = {target: quality.n for target, quality in report.targets.items()}
     assert counted["LC"] == sum(answer.lc is not None for answer in answers)
     assert counted["TC"] == counted["AU"] == len(ROWS.pairs)
 

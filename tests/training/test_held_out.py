@@ -10,10 +10,11 @@ import pytest
 from data.errors import JobCancelledError
 from data.records import Answers, Verdict, VerdictMethod, VerdictTarget
 from engine.jobs.report import Reporter
+from engine.verifier_metrics import VerifierMetrics
 from engine.verify import Pair
 from tests.engine.sample_pairs import sample_rows
 from training.calibrate import fit_calibration
-from training.held_out import held_out, held_out_figures, held_out_quality, scored_labels
+from training.held_out import held_out, held_out_metrics, held_out_quality, scored_labels
 from training.labelled_rows import LabelledRows
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -52,10 +53,10 @@ def scored(rows: LabelledRows, report: Reporter, refused: Sequence[str] = ()):
     return scored_labels(Opinionated(refused), rows, TARGETS, now=NOW, report=report, text="judging")
 
 
-def figures_of(calibration: LabelledRows, validation: LabelledRows, report: Reporter) -> dict[str, object]:
+def figures_of(calibration: LabelledRows, validation: LabelledRows, report: Reporter) -> VerifierMetrics:
     scores = [scored(rows, report) for rows in (calibration, validation)]
     fit = fit_calibration(scores[0], target_precision=0.9)
-    return held_out_figures(held_out(fit, calibration, scores[0], validation, scores[1]))
+    return held_out_metrics(held_out(fit, calibration, scores[0], validation, scores[1]))
 
 
 def test_every_label_stands_beside_what_is_said_of_its_own_variant(report: Reporter) -> None:
@@ -88,20 +89,15 @@ def test_the_figures_are_of_both_parts_together_and_by_type(report: Reporter) ->
 
     figures = figures_of(calibration, validation, report)
 
-    assert (figures["labels"], figures["questions"]) == (90, len(set(SAMPLE.groups[:90])))
-    targets, types = figures["targets"], figures["types"]
-    assert isinstance(targets, dict)
-    assert isinstance(types, dict)
-    assert {target: it["n"] for target, it in targets.items()} == dict.fromkeys((*TARGETS, "valid"), 90)
-    assert sum(it["TC"]["n"] for it in types.values()) == 90
+    assert (figures.labels, figures.questions) == (90, len(set(SAMPLE.groups[:90])))
+    assert {target: it.n for target, it in figures.targets.items()} == dict.fromkeys((*TARGETS, "valid"), 90)
+    assert sum(it["TC"].n for it in figures.types.values()) == 90
 
 
 def test_validation_labels_alone_give_figures_too(report: Reporter) -> None:
     figures = figures_of(ROWS.chosen([]), ROWS.chosen(range(30)), report)
 
-    targets = figures["targets"]
-    assert isinstance(targets, dict)
-    assert targets["valid"]["n"] == 30
+    assert figures.targets["valid"].n == 30
 
 
 def test_what_nobody_answered_has_no_figure(report: Reporter) -> None:
@@ -109,9 +105,7 @@ def test_what_nobody_answered_has_no_figure(report: Reporter) -> None:
 
     figures = figures_of(unanswered, ROWS.chosen([]), report)
 
-    targets = figures["targets"]
-    assert isinstance(targets, dict)
-    assert set(targets) == {"TC"}
+    assert set(figures.targets) == {"TC"}
 
 
 def test_a_verifier_that_knows_nothing_does_not_seem_to_know_the_opposite() -> None:

@@ -27,19 +27,9 @@ from engine.jobs.verify import pair_up, pairs_table, registered_step
 from engine.verify import Pair
 from training.examples import LABEL_SCHEMA
 from training.gate import GateRow, Said, gate
-from training.gate_report import HumanAgreement, as_json, flips_table
+from training.gate_report import HumanAgreement, flips_as_json, flips_table, gate_report_as_json
 
 DEFAULT_MARGIN: Final = 0.03
-
-
-class HumanAgreementSettings(BaseModel):
-    """Of two people on the same items; `kappa` is None where it is undefined."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    share: Annotated[float, Field(ge=0, le=1)]
-    kappa: Annotated[float | None, Field(ge=-1, le=1)] = None
-    pairs: Annotated[int, Field(ge=0)]
 
 
 class GateSettings(BaseModel):
@@ -55,7 +45,7 @@ class GateSettings(BaseModel):
     challenger: str
     target: VerdictTarget = "valid"
     margin: Annotated[float, Field(gt=0, lt=0.5)] = DEFAULT_MARGIN
-    human_agreement: Mapping[VerdictTarget, HumanAgreementSettings] = Field(default_factory=dict)
+    human_agreement: Mapping[VerdictTarget, HumanAgreement] = Field(default_factory=dict)
     batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
 
 
@@ -84,18 +74,15 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         margin=settings.margin,
         seed=spec.seed,
         past_errors=set(folder.read_input("past_errors")["variant_id"].to_pylist()),
-        human_agreement={
-            target: HumanAgreement(people.share, people.kappa, people.pairs)
-            for target, people in settings.human_agreement.items()
-        },
+        human_agreement=settings.human_agreement,
     )
-    content = as_json(found)
-    folder.write_output("flips", flips_table(found))
-    write_json(folder.outputs / "gate.json", content)
+    content = gate_report_as_json(found.report)
+    folder.write_output("flips", flips_table(found.flips))
+    write_json(folder.outputs / "gate.json", {**content, "flips": flips_as_json(found.flips)})
     return {
         # A run's row is read by every list of runs: the items, which only leads see, stay in the folder.
-        "gate": {name: value for name, value in content.items() if name != "flips"},
-        "outcome": found.outcome,
+        "gate": content,
+        "outcome": found.report.outcome,
         "labels": len(rows),
         "champion_version": _version(champion),
         "challenger_version": _version(challenger),

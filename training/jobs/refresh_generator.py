@@ -15,7 +15,9 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter
 
 from data.errors import JobError
 from data.files import write_json
@@ -24,17 +26,30 @@ from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.model_safety import folder_fingerprint
+from engine.report_json import dumped, loaded
 from engine.verifiers import verifier_version
+from training.comparison_report import GeneratorComparison
 from training.judges import refuse_the_reward
 from training.refresh_inputs import RefreshInputs, refresh_inputs
+from training.refresh_report import (
+    GeneratorTraining,
+    Imitation,
+    Practice,
+    generator_training_as_json,
+    generator_training_from,
+)
 from training.refresh_settings import RefreshGeneratorSettings
 from training.refresh_stages import RefreshPlan, compare, imitate, practise, refuse_unfit_base, refuse_unfit_configs
 
-Counts = dict[str, Any]  # JSON
+T = TypeVar("T")
+
+_IMITATION: Final = TypeAdapter(Imitation)
+_PRACTICE: Final = TypeAdapter(Practice)
+_COMPARISON: Final = TypeAdapter(GeneratorComparison)
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `generator_version`, `steps` and `stop_reason` of the practice, `sft`, `grpo`, `comparison`.
+    """Counts: a `GeneratorTraining` as JSON.
 
     Raises:
         JobError: a setting does not fit, nothing to learn from or to compare on, nothing scorable.
@@ -46,8 +61,8 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     model, told, work = folder.outputs / "model", folder.outputs / "report.json", folder.path / "work"
     if model.is_dir() and told.is_file():  # stopped between its last file and its result
         shutil.rmtree(work, ignore_errors=True)
-        done: Counts = json.loads(told.read_text("utf-8"))
-        return done
+        saved = generator_training_from(json.loads(told.read_text("utf-8")), source=f"the report {told}")
+        return generator_training_as_json(saved)
     inputs = refresh_inputs(folder, frozenset(settings.types))
     _refuse_unusable(folder, settings, inputs)
     base = model_folder(None if settings.base_model is None else folder.model(settings.base_model))
@@ -55,23 +70,26 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     plan = RefreshPlan(folder, settings, inputs, base, work, spec.seed, report)
     refuse_unfit_base(plan)
     refuse_unfit_configs(plan)
-    made, counts = base, Counts()
+    made, imitated, practised = base, None, None
     if not settings.sft.skip:
         made = work / "sft-model"
-        counts["sft"] = _once(work / "sft.json", lambda: imitate(plan, work / "sft-model"))
+        imitated = _once(_IMITATION, work / "sft.json", lambda: imitate(plan, work / "sft-model"))
         shutil.rmtree(work / "sft", ignore_errors=True)  # a checkpoint takes three times the model's room
     if settings.grpo.steps:
         start, made = made, work / "grpo-model"
-        counts["grpo"] = _once(work / "grpo.json", lambda: practise(plan, start, work / "grpo-model"))
+        practised = _once(_PRACTICE, work / "grpo.json", lambda: practise(plan, start, work / "grpo-model"))
         shutil.rmtree(work / "grpo", ignore_errors=True)
     report.check_cancelled()
-    counts["comparison"] = _once(folder.outputs / "comparison.json", lambda: compare(plan, made))
-    counts = {
-        "generator_version": f"generator:{folder_fingerprint(made)[:12]}",
-        "steps": counts.get("grpo", {}).get("steps", 0),
-        "stop_reason": counts.get("grpo", {}).get("stop_reason", ""),
-        **counts,
-    }
+    compared = _once(_COMPARISON, folder.outputs / "comparison.json", lambda: compare(plan, made))
+    training = GeneratorTraining(
+        generator_version=f"generator:{folder_fingerprint(made)[:12]}",
+        steps=0 if practised is None else practised.steps,
+        stop_reason="" if practised is None else practised.stop_reason,
+        comparison=compared,
+        sft=imitated,
+        grpo=practised,
+    )
+    counts = generator_training_as_json(training)
     write_json(told, counts)
     shutil.rmtree(model, ignore_errors=True)
     made.rename(model)
@@ -79,12 +97,11 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     return counts
 
 
-def _once(told: Path, stage: Callable[[], Counts]) -> Counts:
-    """What a stage told when it ended, whether now or before the run was resumed."""
-    if not told.is_file():
-        write_json(told, stage())
-    counts: Counts = json.loads(told.read_text("utf-8"))
-    return counts
+def _once(adapter: TypeAdapter[T], kept: Path, stage: Callable[[], T]) -> T:
+    """What a stage came to when it ended, whether now or before the run was resumed."""
+    if not kept.is_file():
+        write_json(kept, dumped(adapter, stage()))
+    return loaded(adapter, json.loads(kept.read_text("utf-8")), source=f"the stage's report {kept}")
 
 
 def _refuse_unusable(folder: RunFolder, settings: RefreshGeneratorSettings, inputs: RefreshInputs) -> None:

@@ -13,6 +13,7 @@ Weights are learnt from the part `train`, early stop looks at `validation`, maps
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,8 +30,7 @@ from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.verifiers import verifier_version
 from training.labelled_rows import LabelledRows, labelled_parts
-
-Counts = dict[str, object]
+from training.verifier_report import VerifierTraining, verifier_training_as_json, verifier_training_from
 
 
 class TrainVerifierSettings(BaseModel):
@@ -54,10 +54,7 @@ class TrainVerifierSettings(BaseModel):
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `verifier_version`, `variants`, `groups`, figures by `targets` and `types`, `calibration` by target.
-
-    `targets` are out of fold for a feature verifier and of held-out labels for a language model; `held_out` are
-    the figures on validation and calibration labels, where the run has any.
+    """Counts: a `VerifierTraining` as JSON.
 
     Raises:
         JobError: a setting does not fit, or a label has no variant or question, or is of the gate.
@@ -69,16 +66,16 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     settings = parsed_settings("train-verifier", TrainVerifierSettings, spec.settings)
     model, told = folder.outputs / "model", folder.outputs / "report.json"
     if model.is_dir() and told.is_file():  # stopped between its last file and its result
-        done: Counts = json.loads(told.read_text("utf-8"))
-        return done
+        saved = verifier_training_from(json.loads(told.read_text("utf-8")), source=f"the report {told}")
+        return verifier_training_as_json(saved)
     parts = labelled_parts(folder)
     work = folder.path / "work"
     if settings.verifier == "feature":
-        made, counts = _feature(folder, settings, parts, work, spec.seed, report)
+        made, measured = _feature(folder, settings, parts, work, spec.seed, report)
     else:
-        made, counts = _language(folder, settings, parts, work, spec.seed, report)
+        made, measured = _language(folder, settings, parts, work, spec.seed, report)
     report.check_cancelled()
-    counts = {"verifier_version": verifier_version(made), **counts}
+    counts = verifier_training_as_json(replace(measured, verifier_version=verifier_version(made)))
     write_json(told, counts)
     shutil.rmtree(model, ignore_errors=True)
     made.rename(model)
@@ -93,11 +90,11 @@ def _feature(
     work: Path,
     seed: int,
     report: Reporter,
-) -> tuple[Path, Counts]:
+) -> tuple[Path, VerifierTraining]:
     from engine.embeddings import Encoder
-    from training.calibrate import as_json, fit_calibration
-    from training.feature_verifier import report_as_json, train
-    from training.held_out import held_out, held_out_figures, scored_labels
+    from training.calibrate import fit_calibration
+    from training.feature_verifier import train
+    from training.held_out import held_out, held_out_metrics, scored_labels
 
     if settings.encoder is None:
         report.message("no sentence encoder: training without embeddings", "warning")
@@ -111,7 +108,7 @@ def _feature(
         encoder=None if settings.encoder is None else Encoder.open(folder.model(settings.encoder)),
         progress=report.progress,
     )
-    made, counts = work / "model", report_as_json(trained.report)
+    made = work / "model"
     shutil.rmtree(made, ignore_errors=True)
     trained.verifier.save(made)
     now, asked = datetime.now(UTC), [dimension.key for dimension in DIMENSIONS]
@@ -122,18 +119,26 @@ def _feature(
     fit = fit_calibration(calibration, target_precision=settings.target_precision)
     if fit.calibration == Calibration():
         report.message(
-            f"{len(parts['calibration'])} calibration labels are too few: the verifier keeps the calibration that "
-            f"it has from its own training labels, out of fold, and 0.5 as threshold"
+            f"{len(parts['calibration'])} calibration labels are too few: the verifier keeps the out-of-fold "
+            f"calibration from its own training labels, and 0.5 as threshold"
         )
     else:
         fit.calibration.save(made)
-        for it in fit.targets:
+        for it in fit.targets.values():
             if it.note:
                 report.message(it.note)
+    metrics = None
     if parts["calibration"] or parts["validation"]:
-        seen_first = held_out(fit, parts["calibration"], calibration, parts["validation"], validation)
-        counts = {**counts, "held_out": held_out_figures(seen_first), "calibration": as_json(fit)}
-    return made, counts
+        metrics = held_out_metrics(held_out(fit, parts["calibration"], calibration, parts["validation"], validation))
+    return made, VerifierTraining(
+        variants=trained.report.variants,
+        groups=trained.report.groups,
+        targets=trained.report.targets,
+        types=trained.report.types,
+        with_embeddings=trained.report.with_embeddings,
+        held_out=metrics,
+        calibration=None if metrics is None else fit.targets,
+    )
 
 
 def _language(
@@ -143,7 +148,7 @@ def _language(
     work: Path,
     seed: int,
     report: Reporter,
-) -> tuple[Path, Counts]:
+) -> tuple[Path, VerifierTraining]:
     from training.language_verifier import LanguagePlan, train_language_verifier
 
     base = settings.base_model

@@ -11,17 +11,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from data.records import VARIANT_TYPE_KEYS, Question, Variant, VariantTypeKey
 from engine.backends.protocol import Sampling
 from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder
 from engine.generate import generation_requests
 from engine.jobs.report import Reporter
+from engine.report_json import dumped
 from engine.tuned_generator import write_mark
+from engine.verifier_metrics import TargetQuality
 from tests.bench.learning.corruption import accepted, labelled, of_questions, question_ids, rows_by_corruption
 from tests.bench.learning.stages import Stage, told_s
 from training.comparison import Trial, compared, figures, generator_trial, own_interval
 from training.probe import ProbeItem
 
+_QUALITY: Final = TypeAdapter(TargetQuality)
 SEED: Final = 7
 TUNED_ON: Final = slice(0, 400)
 VALIDATED_ON: Final = slice(400, 420)
@@ -114,7 +119,7 @@ def sft(folder: Path) -> Mapping[str, Any]:
 def verifiers(folder: Path) -> Mapping[str, Any]:
     """Trains the reward verifier and the judge, on corruptions of questions that nothing else here has seen."""
     from engine.embeddings import Encoder
-    from training.feature_verifier import report_as_json, train
+    from training.feature_verifier import train
 
     encoder = Encoder.open(_encoder_folder())
     told: dict[str, Any] = {}
@@ -132,7 +137,7 @@ def verifiers(folder: Path) -> Mapping[str, Any]:
             "labels": len(rows),
             "questions": len({row.question.question_id for row in rows}),
             "by_corruption": dict(rows_by_corruption(rows)),
-            "targets": report_as_json(trained.report)["targets"],
+            "targets": {target: dumped(_QUALITY, quality) for target, quality in trained.report.targets.items()},
             "version": trained.verifier.version,
         }
     return told

@@ -29,7 +29,8 @@ from training.calibrate import FEWEST_LABELS
 from training.held_out import scored_labels
 from training.labelled_rows import LabelledRows
 from training.language_verifier import LanguagePlan, train_language_verifier
-from training.verifier_rows import TrainingMethod, method_targets
+from training.verifier_report import TrainingMethod
+from training.verifier_rows import method_targets
 
 TRAININGS: Final[tuple[tuple[TrainingMethod, int], ...]] = (("ira", 100), ("era", 100), ("ira", 300))
 """As far as an hour of two cores goes: a label is three rows of 340 tokens for ERA and one of 420 for IRA."""

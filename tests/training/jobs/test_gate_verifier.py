@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pytest
 
 from data.arrow import questions_table, variants_table, verdicts_from
 from data.records import Answers, TrainingLabel, VariantId, VerdictTarget
-from engine.calibration import TARGETS, Calibration, Isotonic, Platt
+from engine.calibration import Calibration, Isotonic, Platt
 from engine.jobs.__main__ import run_job
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
@@ -126,7 +127,7 @@ def test_flips_are_the_answers_on_which_the_two_differ(sound: Path, mistaught: P
     expected = {
         (variant_id, target)
         for variant_id in said[0]
-        for target in TARGETS
+        for target in get_args(VerdictTarget)
         if likelier_label(said[0][variant_id], target) != likelier_label(said[1][variant_id], target)
     }
     assert found == expected

@@ -116,7 +116,7 @@ def test_it_is_calibrated_on_the_calibration_part(compared: RunFolder) -> None:
     assert set(calibration.maps) == {"TC", "LC", "AU", "valid"}
     assert {it["labels"] for it in counts["calibration"].values()} == {calibration_rows}
     notes = [str(event["text"]) for _, event in compared.read_events() if event["kind"] == "message"]
-    assert any("no threshold is known to reach a precision of 0.95" in note for note in notes)
+    assert any("prove no threshold with a precision of 0.95" in note for note in notes)
 
 
 def test_both_methods_are_held_to_the_validity_of_the_same_variants(compared: RunFolder) -> None:

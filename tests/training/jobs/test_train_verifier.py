@@ -165,7 +165,7 @@ def test_a_precision_that_no_threshold_reaches_is_said(tmp_path: Path) -> None:
     counts = run_job(folder).counts
 
     said = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
-    assert any("valid: no threshold is known to reach a precision of 0.99" in text for text in said)
+    assert any("prove no threshold with a precision of 0.99" in text for text in said)
     assert counts["calibration"]["valid"]["threshold"] is None
 
 
