@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from data.errors import JobError
 from engine.jobs.folder import RunFolder
@@ -10,7 +10,9 @@ from engine.jobs.report import Reporter
 
 JobFunction = Callable[[RunFolder, Reporter], Mapping[str, object]]
 
-KINDS: Final[Mapping[str, str]] = {
+JobKind = Literal["import", "generate", "verify", "train-verifier", "gate-verifier", "refresh-generator"]
+
+KINDS: Final[Mapping[JobKind, str]] = {
     "import": "engine.jobs.import_questions:run",
     "generate": "engine.jobs.generate:run",
     "verify": "engine.jobs.verify:run",
@@ -22,9 +24,9 @@ KINDS: Final[Mapping[str, str]] = {
 
 def job_function(kind: str) -> JobFunction:
     """Raises JobError for an unknown kind, naming the known ones."""
-    try:
-        module, attribute = KINDS[kind].split(":")
-    except KeyError:
-        raise JobError(f"unknown job kind {kind!r}; known are {', '.join(sorted(KINDS))}") from None
+    place = next((place for known, place in KINDS.items() if known == kind), None)
+    if place is None:
+        raise JobError(f"unknown job kind {kind!r}; known are {', '.join(sorted(KINDS))}")
+    module, attribute = place.split(":")
     function: JobFunction = getattr(importlib.import_module(module), attribute)
     return function

@@ -1,6 +1,6 @@
 """`sagedesk account ...`: the people of the desk."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -18,14 +18,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The account's name.")
 @app.command()
 def add(
     name: Name,
-    role: Annotated[str, typer.Option(help="annotator or lead.")] = "annotator",
+    role: Annotated[Role, typer.Option(help="What the person may do.")] = "annotator",
     display_name: Annotated[str, typer.Option(help="The name that others see.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Add a person and print their one-time sign-in link."""
     with open_line(read_settings()) as line:
-        # The use case refuses a role that is not one.
-        link = line.call(accounts.add_account, name=name, role=cast("Role", role), display_name=display_name)
+        link = line.call(accounts.add_account, name=name, role=role, display_name=display_name)
     _emit_link(link, as_json=as_json)
 
 

@@ -1,13 +1,13 @@
 """`sagedesk model ...`: generators and verifiers: which are there, how they compare, which is in use, training them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, cast
+from typing import Annotated, Final
 
 import typer
 
-from data.records import ModelRole, RunState
+from data.records import RunState
 from ui.commands.line import Line, open_line
-from ui.commands.model_training import preview, refresh, retrain, schedule
+from ui.commands.model_training import Role, preview, refresh, retrain, schedule
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.desk.settings import read_settings
@@ -118,15 +118,14 @@ def promote(
 
 @app.command()
 def rollback(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="verifier or generator.")],
+    role: Role,
     note: Note,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
     """Put the champion before back in use, and have it judge what waits for review; done twice, all is as it was."""
     with open_line(read_settings()) as line:
-        # The use case refuses what is no role.
-        found = line.call(model_promotion.rollback_model, role=cast("ModelRole", role), note=note)
+        found = line.call(model_promotion.rollback_model, role=role, note=note)
         if wait:
             _wait_for_the_queue(line)
     if as_json:

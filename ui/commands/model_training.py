@@ -1,20 +1,21 @@
 """`sagedesk model preview|retrain|refresh|schedule`: training verifiers and generators, and when it is due."""
 
-from typing import Annotated, Final, cast
+from typing import Annotated, Final
 
 import typer
 
 from data.errors import InputError
-from data.records import VARIANT_TYPE_KEYS, ModelRole, Schedule, VariantTypeKey
+from data.records import ModelRole, Schedule
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
+from ui.commands.variant import Types, chosen_types
 from ui.desk.named_values import named_values
 from ui.desk.settings import read_settings
 from ui.desk.usecases import learning, runs, schedules, training_data
 from ui.desk.usecases.learning import LanguageTraining, VerifierKind, VllmMode
 
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="verifier or generator.")]
+Role = Annotated[ModelRole, typer.Argument(metavar="ROLE", help="The role of the model.")]
 BaseModel = Annotated[str | None, typer.Option(help="Folder or hub id of the language model to train.")]
 LoraRank = Annotated[int, typer.Option(min=0, help="Rank of the adapter; 0 trains all weights.")]
 Elsewhere = Annotated[
@@ -39,8 +40,7 @@ def preview(
 ) -> None:
     """Show which labels training would use now, and which it would exclude and why."""
     with open_line(read_settings()) as line:
-        # The use case refuses what is no role.
-        found = line.call(training_data.preview_training, role=cast("ModelRole", role), max_labels=max_labels)
+        found = line.call(training_data.preview_training, role=role, max_labels=max_labels)
     if as_json:
         emit_json(found)
         return
@@ -73,10 +73,8 @@ def preview(
 
 
 def retrain(
-    kind: Annotated[str, typer.Option(help=f"One of {', '.join(learning.VERIFIER_KINDS)}.")] = "feature",
-    method: Annotated[
-        str, typer.Option(help=f"How a language model judges: one of {', '.join(learning.LANGUAGE_TRAININGS)}.")
-    ] = "era",
+    kind: Annotated[VerifierKind, typer.Option(help="The kind of verifier to train.")] = "feature",
+    method: Annotated[LanguageTraining, typer.Option(help="How a language model judges.")] = "era",
     base_model: BaseModel = None,
     lora_rank: LoraRank = 16,
     max_labels: Annotated[int | None, typer.Option(min=1, help="Maximum labels.")] = None,
@@ -96,9 +94,8 @@ def retrain(
     with open_line(read_settings()) as line:
         run = line.call(
             learning.retrain_verifier,
-            # The use case refuses what is no kind or method.
-            kind=cast("VerifierKind", kind),
-            method=cast("LanguageTraining", method),
+            kind=kind,
+            method=method,
             base_model=base_model,
             lora_rank=lora_rank or None,
             max_labels=max_labels,
@@ -120,10 +117,7 @@ def retrain(
 
 def refresh(
     base_model: BaseModel = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", help=f"May be repeated: {', '.join(VARIANT_TYPE_KEYS)}; all if omitted."),
-    ] = None,
+    types: Types = None,
     sft_epochs: Annotated[float, typer.Option(help="Epochs of fine-tuning on accepted variants.")] = 1.0,
     skip_sft: Annotated[bool, typer.Option("--skip-sft", help="Skip fine-tuning on accepted variants.")] = False,
     lora_rank: LoraRank = 16,
@@ -131,7 +125,7 @@ def refresh(
     grpo_steps: Annotated[int, typer.Option(min=0, help="Steps of reinforcement (GRPO); 0 skips it.")] = 100,
     group_size: Annotated[int, typer.Option(min=2, help="Candidates per prompt.")] = 8,
     grpo: GrpoOptions = None,
-    vllm: Annotated[str, typer.Option(help=f"Sampling with vLLM: one of {', '.join(learning.VLLM_MODES)}.")] = "off",
+    vllm: Annotated[VllmMode, typer.Option(help="Sampling with vLLM.")] = "off",
     vllm_url: Annotated[str | None, typer.Option(help="Address of the vLLM server, for `--vllm server`.")] = None,
     comparison_questions: Annotated[int, typer.Option(min=1, help="Held-out questions for the comparison.")] = 20,
     seed: Seed = 0,
@@ -144,15 +138,14 @@ def refresh(
         run = line.call(
             learning.refresh_generator,
             base_model=base_model,
-            # The use case refuses what is no type or mode.
-            types=cast("tuple[VariantTypeKey, ...]", tuple(types)) if types else VARIANT_TYPE_KEYS,
+            types=chosen_types(types),
             sft_epochs=sft_epochs,
             lora_rank=lora_rank or None,
             sft=named_values(sft or (), where="--sft"),
             grpo_steps=grpo_steps,
             group_size=group_size,
             grpo=named_values(grpo or (), where="--grpo"),
-            vllm=cast("VllmMode", vllm),
+            vllm=vllm,
             vllm_url=vllm_url,
             comparison_questions=comparison_questions,
             skip_sft=skip_sft,
@@ -165,7 +158,9 @@ def refresh(
 
 
 def schedule(
-    role: Annotated[str | None, typer.Argument(metavar="ROLE", help="verifier or generator; all if omitted.")] = None,
+    role: Annotated[
+        ModelRole | None, typer.Argument(metavar="ROLE", help="The role to schedule; all if omitted.")
+    ] = None,
     after_decisions: Annotated[int | None, typer.Option(min=1, help="Due after this number of new decisions.")] = None,
     weekly: Annotated[
         str | None, typer.Option(metavar="DAY@HOUR", help="Due every week at an hour in UTC, for example monday@2.")
@@ -181,11 +176,11 @@ def schedule(
     if is_setting and role is None:
         raise InputError("name the role to schedule: verifier or generator")
     with open_line(read_settings()) as line:
-        if is_setting:
+        if role is not None and is_setting:
             weekday, hour = (None, None) if weekly is None else _weekly(weekly)
             line.call(
                 schedules.set_schedule,
-                role=cast("ModelRole", role),  # the use case refuses what is no role
+                role=role,
                 after_decisions=after_decisions,
                 weekday=weekday,
                 hour=hour,

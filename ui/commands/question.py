@@ -1,19 +1,19 @@
 """`sagedesk question ...`: imports and what came in."""
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from data.errors import InputError
-from data.imports.table import FORMATS, FormatName
+from data.imports.table import FormatName
 from data.records import QuestionId
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.desk.settings import read_settings
 from ui.desk.usecases import imports, questions, samples
-from ui.desk.usecases.imports import SEVERITIES, ImportPreview, Severity
+from ui.desk.usecases.imports import ImportPreview, Severity
 
 app = typer.Typer(help="Questions: imported benchmark items.", no_args_is_help=True)
 
@@ -24,9 +24,7 @@ def import_(
         str,
         typer.Argument(metavar="FILE|DIR|hf:ID", help="JSONL, JSON, CSV, TSV or Parquet; or hf:ID[#CONFIG][:SPLIT]."),
     ],
-    format_name: Annotated[
-        str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; detected if omitted.")
-    ] = None,
+    format_name: Annotated[FormatName | None, typer.Option("--format", help="Detected if omitted.")] = None,
     mapping: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,13 +49,12 @@ def import_(
     """Import questions (and variants if the source has them); importing again adds no duplicates."""
     where = location if location.startswith("hf:") else str(Path(location).absolute())
     columns = None if mapping is None else _mapping(mapping)
-    wanted = cast("FormatName | None", format_name)  # the use case refuses a name that is not one
     with open_line(read_settings()) as line:
         if dry_run:
             preview = line.call(
                 imports.preview_import,
                 location=where,
-                format_name=wanted,
+                format_name=format_name,
                 mapping=columns,
                 benchmark=benchmark,
                 encoding=encoding,
@@ -67,7 +64,7 @@ def import_(
         run = line.call(
             imports.start_import,
             location=where,
-            format_name=wanted,
+            format_name=format_name,
             mapping=columns,
             benchmark=benchmark,
             encoding=encoding,
@@ -150,13 +147,12 @@ def show(
 @app.command()
 def refusals(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help="The id of the import's run.")],
-    severity: Annotated[str, typer.Option(help=f"One of {', '.join(SEVERITIES)}.")] = "refused",
+    severity: Annotated[Severity, typer.Option(help="Which rows to list.")] = "refused",
     as_json: AsJson = False,
 ) -> None:
     """List the rows that an import refused, with the reasons."""
     with open_line(read_settings()) as line:
-        # The use case refuses a severity that is not one.
-        found = line.call(imports.refusals, run_id=run_id, severity=cast("Severity", severity))
+        found = line.call(imports.refusals, run_id=run_id, severity=severity)
     if as_json:
         emit_json(found)
         return

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, cast
+from typing import Annotated, Final
 
 import typer
 
-from data.records import RUN_STATES, Run, RunState
-from engine.jobs.kinds import KINDS
+from data.records import Run, RunState
+from engine.jobs.kinds import JobKind
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.desk.settings import read_settings
@@ -24,15 +24,14 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the run t
 
 @app.command("list")
 def list_(
-    kind: Annotated[str | None, typer.Option(help=f"Only this kind: {', '.join(KINDS)}.")] = None,
-    state: Annotated[str | None, typer.Option(help=f"Only in this state: {', '.join(RUN_STATES)}.")] = None,
+    kind: Annotated[JobKind | None, typer.Option(help="Only this kind.")] = None,
+    state: Annotated[RunState | None, typer.Option(help="Only in this state.")] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
     with open_line(read_settings()) as line:
-        # The use case refuses a state that is not one.
-        found = line.call(runs.list_runs, kind=kind, state=cast("RunState | None", state), limit=limit)
+        found = line.call(runs.list_runs, kind=kind, state=state, limit=limit)
     if as_json:
         emit_json(found)
         return

@@ -1,11 +1,10 @@
 """`sagedesk variant ...`: making variants, having them judged, looking at them."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from data.records import (
-    VARIANT_OUTCOMES,
     VARIANT_TYPE_KEYS,
     QuestionId,
     RunId,
@@ -24,13 +23,17 @@ from ui.desk.usecases.verification import Scope, VerifierChoice
 
 app = typer.Typer(help="Variants: questions made from others.", no_args_is_help=True)
 
-_TYPES_HELP = f"May be repeated: {', '.join(VARIANT_TYPE_KEYS)}; all if omitted."
+# Typer takes no list of literals.
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar=f"<{'|'.join(VARIANT_TYPE_KEYS)}>", help="May be repeated; all if omitted."),
+]
 
 
 @app.command()
 def generate(
-    backend: Annotated[str, typer.Option(help=f"One of {', '.join(generation.BACKENDS)}.")] = "rules",
-    types: Annotated[list[str] | None, typer.Option("--type", help=_TYPES_HELP)] = None,
+    backend: Annotated[BackendName, typer.Option(help="What generates the variants.")] = "rules",
+    types: Types = None,
     benchmark: Annotated[str | None, typer.Option(help="Only questions of this benchmark.")] = None,
     question_ids: Annotated[
         list[str] | None, typer.Option("--question", help="Only this question; may be repeated.")
@@ -58,15 +61,13 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Generate variants, check their contracts and, by default, verify and queue them."""
-    # The use cases refuse names that are not backends or types.
-    chosen = cast("BackendName", backend)
-    wanted = cast("tuple[VariantTypeKey, ...]", tuple(types)) if types else VARIANT_TYPE_KEYS
+    wanted = chosen_types(types)
     of = None if question_ids is None else [QuestionId(one) for one in question_ids]
     with open_line(read_settings()) as line:
         if dry_run:
             estimate = line.call(
                 generation.estimate,
-                backend=chosen,
+                backend=backend,
                 types=wanted,
                 benchmark=benchmark,
                 question_ids=of,
@@ -91,7 +92,7 @@ def generate(
             return
         run = line.call(
             generation.start_generation,
-            backend=chosen,
+            backend=backend,
             types=wanted,
             benchmark=benchmark,
             question_ids=of,
@@ -111,8 +112,8 @@ def generate(
 
 @app.command()
 def verify(
-    verifier: Annotated[str, typer.Option(help=f"One of {', '.join(verification.VERIFIERS)}.")] = "champion",
-    scope: Annotated[str, typer.Option(help=f"One of {', '.join(verification.SCOPES)}.")] = "unverified",
+    verifier: Annotated[VerifierChoice, typer.Option(help="The verifier that judges them.")] = "champion",
+    scope: Annotated[Scope, typer.Option(help="Which variants to judge.")] = "unverified",
     run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
     variant_ids: Annotated[
         list[str] | None, typer.Option("--variant", help="Only this variant; may be repeated.")
@@ -129,8 +130,8 @@ def verify(
     with open_line(read_settings()) as line:
         run = line.call(
             verification.start_verification,
-            verifier=cast("VerifierChoice", verifier),  # the use case refuses a name that is not one
-            scope=cast("Scope", scope),
+            verifier=verifier,
+            scope=scope,
             run_id=None if run_id is None else RunId(run_id),
             variant_ids=None if variant_ids is None else [VariantId(one) for one in variant_ids],
             limit=limit,
@@ -144,9 +145,9 @@ def verify(
 
 @app.command("list")
 def list_(
-    variant_type: Annotated[str | None, typer.Option("--type", help=f"One of {', '.join(VARIANT_TYPE_KEYS)}.")] = None,
+    variant_type: Annotated[VariantTypeKey | None, typer.Option("--type", help="Only this type.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="Only variants that this run made.")] = None,
-    outcome: Annotated[str | None, typer.Option(help=f"One of {', '.join(VARIANT_OUTCOMES)}.")] = None,
+    outcome: Annotated[VariantOutcome | None, typer.Option(help="Only variants with this outcome.")] = None,
     offset: Annotated[int, typer.Option(min=0, help="Rows to skip.")] = 0,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -155,9 +156,9 @@ def list_(
     with open_line(read_settings()) as line:
         page = line.call(
             questions.list_variants,
-            variant_type=cast("VariantTypeKey | None", variant_type),  # the use case refuses what is not one
+            variant_type=variant_type,
             run_id=None if run_id is None else RunId(run_id),
-            outcome=cast("VariantOutcome | None", outcome),
+            outcome=outcome,
             offset=offset,
             limit=limit,
         )
@@ -216,6 +217,21 @@ def show(
         [(it.check, it.holds, it.is_required, it.detail) for it in detail.checks],
         empty="its contract has not been checked",
     )
+
+
+def chosen_types(names: list[str] | None) -> tuple[VariantTypeKey, ...]:
+    """What `Types` was given; all types where nothing was.
+
+    Raises:
+        typer.BadParameter: a name is no variant type.
+    """
+    known: dict[str, VariantTypeKey] = {key: key for key in VARIANT_TYPE_KEYS}
+    for name in names or ():
+        if name not in known:
+            raise typer.BadParameter(
+                f"{name!r} is not one of {', '.join(map(repr, VARIANT_TYPE_KEYS))}.", param_hint="--type"
+            )
+    return tuple(known[name] for name in names) if names else VARIANT_TYPE_KEYS
 
 
 def _verdicts(detail: VariantDetail) -> str:
