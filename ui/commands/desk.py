@@ -9,9 +9,10 @@ from pydantic_core import to_jsonable_python
 from data.errors import SagedeskError
 from ui.commands.line import open_line, running_desk
 from ui.commands.output import AsJson, emit_facts, emit_json, emit_table, talk
+from ui.desk import environment
+from ui.desk.environment import Finding
 from ui.desk.settings import read_settings
 from ui.desk.usecases import doctor
-from ui.desk.usecases.doctor import Finding
 
 
 def up() -> None:
@@ -25,7 +26,7 @@ def doctor_(as_json: AsJson = False) -> None:
     """Check the environment, store, Label Studio and models; exit status 1 if a check fails."""
     settings = read_settings()
     running = running_desk(settings)
-    findings = doctor.examine_environment(settings, desk_url=None if running is None else running.url)
+    findings = environment.examine_environment(settings, desk_url=None if running is None else running.url)
     if running is None and not settings.store_file.exists():
         findings.append(Finding("store", "ok", "none yet; `make up` creates one with a sample project"))
     else:

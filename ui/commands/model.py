@@ -10,9 +10,10 @@ from ui.commands.line import Line, open_line
 from ui.commands.model_training import Role, preview, refresh, retrain, schedule
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
+from ui.desk import environment
+from ui.desk.model_info import ModelInfo
 from ui.desk.settings import read_settings
 from ui.desk.usecases import gates, model_promotion, models, runs
-from ui.desk.usecases.models import ModelInfo
 
 app = typer.Typer(help="Models: generators and verifiers.", no_args_is_help=True)
 
@@ -139,7 +140,7 @@ def rollback(
 @app.command()
 def fetch(as_json: AsJson = False) -> None:
     """Fetch the embedded models into the cache; those that are there are left alone."""
-    fetched = models.fetch_embedded(talk)
+    fetched = environment.fetch_embedded(talk)
     emit_json(fetched) if as_json else emit_facts([(it.name, it.folder) for it in fetched])
 
 

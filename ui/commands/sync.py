@@ -5,8 +5,8 @@ import typer
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, emit_facts, emit_json
 from ui.desk.settings import read_settings
+from ui.desk.sync_status import SyncStatus
 from ui.desk.usecases import sync
-from ui.desk.usecases.sync import SyncStatus
 
 app = typer.Typer(help="The sync with Label Studio.", no_args_is_help=True)
 

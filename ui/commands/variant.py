@@ -16,10 +16,10 @@ from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, cell, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
 from ui.desk.settings import read_settings
+from ui.desk.submissions import Scope, VerifierChoice
 from ui.desk.usecases import generation, questions, verification
 from ui.desk.usecases.generation import BackendName
 from ui.desk.usecases.questions import VariantDetail
-from ui.desk.usecases.verification import Scope, VerifierChoice
 
 app = typer.Typer(help="Variants: questions made from others.", no_args_is_help=True)
 

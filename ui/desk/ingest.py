@@ -18,11 +18,11 @@ from data.tables.verdicts import VerdictTable
 from engine.jobs.folder import RunFolder
 from training.examples import learnt_from_sample
 from ui.desk.cluster_parts import draw_seed, ensure_parts
+from ui.desk.models_in_use import NO_VERIFIER, champion_judge, champion_verifier
 from ui.desk.runs.submission import Ingest, Ingested
 from ui.desk.settings import Settings
-from ui.desk.usecases.models import champion_verifier
+from ui.desk.submissions import verification_submission
 from ui.desk.usecases.review import BLIND_SHARE_POLICY
-from ui.desk.usecases.verification import NO_VERIFIER, champion_judge, verification_submission
 
 
 def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:

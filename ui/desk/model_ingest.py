@@ -23,7 +23,7 @@ from engine.verifiers import verifier_method, verifier_version
 from training.registry import RegisteredModel, aliased, aliases, register, set_alias, verified
 from ui.desk.runs.submission import Ingest, Ingested, Prepare
 from ui.desk.settings import Settings
-from ui.desk.usecases.gates import gate_submission
+from ui.desk.submissions import gate_submission
 
 
 def prepare_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Prepare]:

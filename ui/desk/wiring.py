@@ -30,7 +30,7 @@ from ui.desk.model_ingest import prepare_table
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.scheduler import Scheduler
 from ui.desk.settings import Settings
-from ui.desk.usecases.model_promotion import settle_sign_offs
+from ui.desk.sign_offs import settle_sign_offs
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # They tell every request with its address, tokens in the query included.

@@ -6,8 +6,9 @@ from typing import Final
 import streamlit as st
 
 from ui.desk.context import Actor, Desk
+from ui.desk.model_info import ModelInfo
 from ui.desk.usecases import gates, models
-from ui.desk.usecases.models import ModelDetail, ModelInfo
+from ui.desk.usecases.models import ModelDetail
 from ui.views.model_comparison import comparison
 from ui.views.model_gate import flips, gate
 from ui.views.model_signing import compare, promote, roll_back, sign_offs, what_was_done

@@ -6,11 +6,12 @@ import streamlit as st
 from data.records import VariantTypeKey
 from engine.variant_types.table import VARIANT_TYPES
 from ui.desk.context import Actor, Desk
+from ui.desk.sync_status import SyncStatus
 from ui.desk.usecases import review, schedules
 from ui.desk.usecases.learning import retrain_verifier
 from ui.desk.usecases.models import list_models
 from ui.desk.usecases.overview import Overview, overview
-from ui.desk.usecases.sync import SyncStatus, sync_now
+from ui.desk.usecases.sync import sync_now
 from ui.desk.usecases.verification import start_verification
 from ui.views.training_schedule import proposals
 from ui.widgets.go import go_to

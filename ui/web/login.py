@@ -16,8 +16,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ui.desk import sessions
 from ui.desk.context import Actor, Desk
-from ui.desk.usecases import accounts
 
 COOKIE: Final = "sagedesk_session"
 OPEN_PATHS: Final = ("/healthz", "/login", "/login/link", "/logout")
@@ -108,7 +108,7 @@ class SignInGuard:
 
 
 def actor_of_token(desk: Desk, token: str | None) -> Actor | None:
-    return None if token is None else accounts.actor_of_session(desk, token=token)
+    return None if token is None else sessions.actor_of_session(desk, token=token)
 
 
 def _is_open(path: str) -> bool:

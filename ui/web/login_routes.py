@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from data.errors import SagedeskError, SignInError
+from ui.desk import sessions
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import accounts
 from ui.web.login import COOKIE, Cookies, SignInThrottle, actor_of_token
@@ -54,7 +55,7 @@ class Door:
 
     def by_link(self, request: Request) -> Response:
         try:
-            signed_in = accounts.sign_in_by_link(self._desk(), token=request.query_params.get("token", ""))
+            signed_in = sessions.sign_in_by_link(self._desk(), token=request.query_params.get("token", ""))
         except SignInError as exc:
             # A browser that loads an address twice (preview, reload) is already in.
             if actor_of_token(self._desk(), self._token(request)) is not None:
@@ -65,7 +66,7 @@ class Door:
     def leave(self, request: Request) -> Response:
         token = self._token(request)
         if token is not None:
-            accounts.sign_out(self._desk(), token=token)
+            sessions.sign_out(self._desk(), token=token)
         response = RedirectResponse("/login", status_code=303)
         response.delete_cookie(COOKIE, path="/")
         return response
@@ -107,22 +108,22 @@ class Door:
             response.headers["retry-after"] = str(int(wait_s) + 1)
             return response
         try:
-            signed_in = accounts.sign_in(self._desk(), name=name, password=password)
+            signed_in = sessions.sign_in(self._desk(), name=name, password=password)
         except SignInError as exc:
             self._throttle.failed(keys)
             return _page(sign_in_page(error=str(exc), name=name, next_path=next_path), 401)
         self._throttle.succeeded(keys)
         return self._enter(request, signed_in, next_path)
 
-    def _enter(self, request: Request, signed_in: accounts.SignedIn, address: str) -> Response:
+    def _enter(self, request: Request, signed_in: sessions.SignedIn, address: str) -> Response:
         old = self._token(request)
         if old is not None:
-            accounts.sign_out(self._desk(), token=old)
+            sessions.sign_out(self._desk(), token=old)
         response = RedirectResponse(address, status_code=303)
         response.set_cookie(
             COOKIE,
             self._cookies().signed(signed_in.token),
-            max_age=int(accounts.SESSION_LIFETIME.total_seconds()),
+            max_age=int(sessions.SESSION_LIFETIME.total_seconds()),
             httponly=True,
             samesite="lax",
             secure=request.url.scheme == "https",

@@ -19,6 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from data.errors import ConflictError, InputError, PermissionDeniedError
 from data.store import Store
 from data.tables.audit import AuditTable
+from ui.desk import sessions
 from ui.desk.context import OPERATOR, Actor, Desk
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.settings import Settings
@@ -131,7 +132,7 @@ def test_a_link_expires(desk: Desk, client: TestClient, clock: Clock) -> None:
 
 def test_a_session_expires(desk: Desk, client: TestClient, clock: Clock) -> None:
     client.get(link_of(desk))
-    clock.at += accounts.SESSION_LIFETIME + timedelta(seconds=1)
+    clock.at += sessions.SESSION_LIFETIME + timedelta(seconds=1)
 
     assert client.get("/").status_code == 401
 

@@ -19,7 +19,8 @@ from data.log_tail import last_line
 from ui.commands.line import RemoteLine, running_desk
 from ui.commands.up.interruptions import Interruptions
 from ui.desk.settings import Settings
-from ui.desk.usecases.sync import SyncStatus, sync_status
+from ui.desk.sync_status import SyncStatus
+from ui.desk.usecases.sync import sync_status
 
 _POLL_S: Final = 0.5
 _SYNC_POLL_S: Final = 10.0

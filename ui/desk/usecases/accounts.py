@@ -1,29 +1,22 @@
 """Accounts, sign-in and sign-out. Passwords are argon2 hashes, tokens are kept as SHA-256 only."""
 
-import hashlib
 import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Final
 
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
-
-from data.errors import InputError, SignInError
+from data.errors import InputError
 from data.records import Account, Role
 from data.tables.accounts import AccountTable, SessionTable, SignInLinkTable
-from data.tables.audit import AuditTable
 from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.sessions import _HASHER, _hashed
 
-SESSION_LIFETIME: Final = timedelta(days=7)
 LINK_LIFETIME: Final = timedelta(days=1)
 MIN_PASSWORD_CHARACTERS: Final = 10
 MAX_PASSWORD_CHARACTERS: Final = 256
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 _ROLES: Final = ("annotator", "lead")
-_HASHER: Final = PasswordHasher()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +37,6 @@ class SignInLink:
 
     account: str
     path: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class SignedIn:
-    """A fresh session: `token` goes into the browser's cookie and nowhere else."""
-
-    actor: Actor
-    token: str
     expires_at: datetime
 
 
@@ -129,47 +113,6 @@ def set_password(desk: Desk, actor: Actor, *, password: str) -> None:
     audit(desk, actor, "account.set-password", actor.name)
 
 
-def sign_in(desk: Desk, *, name: str, password: str) -> SignedIn:
-    """Raises SignInError with the same words for an unknown name and a wrong password."""
-    with desk.store.read() as connection:
-        account = AccountTable(connection).find(name)
-    is_right = _matches(password, account.password_hash if account else None)
-    if account is None or not is_right or not account.is_active:
-        _audit_refusal(desk, account, "password")
-        raise SignInError("name or password is wrong; a lead can make you a new sign-in link")
-    return _open_session(desk, account, "password")
-
-
-def sign_in_by_link(desk: Desk, *, token: str) -> SignedIn:
-    """Raises SignInError when the link was used, has expired or never was."""
-    with desk.store.write() as connection:
-        name = SignInLinkTable(connection).use(_hashed(token), desk.now())
-        account = AccountTable(connection).find(name) if name else None
-    if account is None or not account.is_active:
-        _audit_refusal(desk, account, "link")
-        raise SignInError(
-            "this sign-in link was used already or has expired; sign in with your password, "
-            "or ask a lead for a new one (`sagedesk account link NAME`)"
-        )
-    return _open_session(desk, account, "link")
-
-
-def sign_out(desk: Desk, *, token: str) -> None:
-    """End the session on the server: every tab of that browser is out."""
-    with desk.store.write() as connection:
-        account = SessionTable(connection).account_of(_hashed(token), desk.now())
-        SessionTable(connection).remove(_hashed(token))
-    if account is not None:
-        audit(desk, Actor(account.name, account.role), "session.end", account.name)
-
-
-def actor_of_session(desk: Desk, *, token: str) -> Actor | None:
-    """Who a session token belongs to, now; None when it has ended."""
-    with desk.store.read() as connection:
-        account = SessionTable(connection).account_of(_hashed(token), desk.now())
-    return None if account is None else Actor(account.name, account.role)
-
-
 def has_password(desk: Desk, actor: Actor) -> bool:
     with desk.store.read() as connection:
         account = AccountTable(connection).find(actor.name)
@@ -185,47 +128,3 @@ def _info(account: Account) -> AccountInfo:
         account.password_hash is not None,
         account.created_at,
     )
-
-
-def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
-    token = secrets.token_urlsafe(32)
-    now = desk.now()
-    expires_at = now + SESSION_LIFETIME
-    with desk.store.write() as connection:
-        sessions = SessionTable(connection)
-        sessions.remove_expired(now)
-        sessions.add(_hashed(token), account.name, created_at=now, expires_at=expires_at)
-    actor = Actor(account.name, account.role)
-    audit(desk, actor, "session.start", account.name, way=way)
-    return SignedIn(actor, token, expires_at)
-
-
-def _audit_refusal(desk: Desk, account: Account | None, way: str) -> None:
-    # An unknown name is not recorded: people type passwords into the wrong field.
-    name = account.name if account else "unknown"
-    with desk.store.write() as connection:
-        AuditTable(connection).add(
-            happened_at=desk.now(),
-            actor=name,
-            action="session.start",
-            subject=name,
-            outcome="denied",
-            detail={"way": way},
-        )
-
-
-def _matches(password: str, password_hash: str | None) -> bool:
-    try:
-        return _HASHER.verify(password_hash or _nobodys_hash(), password) and password_hash is not None
-    except (VerificationError, InvalidHashError):
-        return False
-
-
-@cache
-def _nobodys_hash() -> str:
-    """Verified against when the name is unknown, so that both answers take equally long."""
-    return _HASHER.hash(secrets.token_hex(16))
-
-
-def _hashed(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -3,49 +3,24 @@
 Owns how a comparison is started and found again. What it measures and when it passes is `training.gate`'s.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from annotation.queue import OVERLAP
 from data.errors import ConflictError, InputError
-from data.records import Run, RunId, VariantId, VariantTypeKey
+from data.records import Run, VariantId, VariantTypeKey
 from data.store import Connection
 from data.tables.questions import QuestionTable
 from data.tables.queue import QueueTable
-from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from engine.jobs.folder import RunFolder
-from training.registry import RegisteredModel, aliased, find_model, verified
+from training.registry import aliased, find_model, verified
 from ui.desk.context import OPERATOR, Actor, Desk, audit, require_lead
-from ui.desk.runs.submission import Submission
-from ui.desk.usecases.training_data import gate_inputs, human_agreement
+from ui.desk.submissions import gate_submission
 
-GATE_TARGET: Final = "valid"
-GATE_MARGIN: Final = 0.03
 MAX_FLIPS: Final = 500
-# Comparisons are looked for among so many of the newest; one is made for each training.
-_GATES_LOOKED_AT: Final = 500
-
-
-class Gate(NamedTuple):
-    """A finished comparison: `report` is `training.gate`'s JSON."""
-
-    run_id: RunId
-    champion_id: str
-    challenger_id: str
-    report: Mapping[str, object]
-
-    @property
-    def outcome(self) -> str:
-        return str(self.report.get("outcome", ""))
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why, in words."""
-        found = self.report.get("reasons")
-        return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,36 +112,7 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
     return flips
 
 
-def gate_submission(connection: Connection, *, champion: RegisteredModel, challenger: RegisteredModel) -> Submission:
-    """The run that compares two verifiers on the gate labels of now; that they are what was registered is seen to."""
-    return Submission(
-        "gate-verifier",
-        {
-            "champion": str(champion.folder),
-            "challenger": str(challenger.folder),
-            "target": GATE_TARGET,
-            "margin": GATE_MARGIN,
-            "human_agreement": human_agreement(connection),
-        },
-        gate_inputs(connection),
-        seed=0,
-        afterwards={"champion_id": champion.model_id, "challenger_id": challenger.model_id},
-    )
-
-
 def _hidden(connection: Connection, actor: Actor, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
     if actor == OPERATOR:  # the command line is where engineers measure; it labels nothing
         return frozenset()
     return QueueTable(connection).blind_to_come(variant_ids, actor.name, overlap=OVERLAP)
-
-
-def standing_gate(connection: Connection, challenger_id: str, champion_id: str | None) -> Gate | None:
-    """The newest finished comparison of the challenger, with this champion where one is given."""
-    for run in RunTable(connection).newest(limit=_GATES_LOOKED_AT, kind="gate-verifier", state="done"):
-        compared = run.settings.get("challenger_id"), run.settings.get("champion_id")
-        report = run.result.get("gate")
-        if compared[0] != challenger_id or (champion_id is not None and compared[1] != champion_id):
-            continue
-        if isinstance(report, Mapping):
-            return Gate(run.run_id, str(compared[1]), challenger_id, report)
-    return None

@@ -15,8 +15,8 @@ from engine.backends.openai_http import cost_estimate
 from engine.backends.protocol import Sampling
 from engine.generate import generation_requests
 from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.models_in_use import generator_in_use
 from ui.desk.runs.submission import Submission
-from ui.desk.usecases.models import generator_in_use
 
 BackendName = Literal["rules", "transformers", "openai", "vllm"]
 BACKENDS: Final[tuple[BackendName, ...]] = get_args(BackendName)

@@ -19,9 +19,10 @@ from training.refresh_settings import RefreshGeneratorSettings
 from training.registry import RegisteredModel, aliased, aliases, verified
 from ui.desk.cluster_parts import ensure_parts
 from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.models_in_use import champion_verifier, generator_in_use
 from ui.desk.runs.submission import Submission
-from ui.desk.usecases.models import champion_verifier, generator_in_use
-from ui.desk.usecases.training_data import TRAINING_KINDS, generator_inputs, preview_training, verifier_inputs
+from ui.desk.training_inputs import generator_inputs, verifier_inputs
+from ui.desk.usecases.training_data import TRAINING_KINDS, preview_training
 
 VerifierKind = Literal["feature", "language"]
 VERIFIER_KINDS: Final[tuple[VerifierKind, ...]] = get_args(VerifierKind)

@@ -4,16 +4,13 @@ A sign-off is written to the store first, then the aliases change, then what wai
 that ends in between does the rest at its next start: the newest sign-off says which model is in use.
 """
 
-import logging
 import threading
 from typing import Final, NamedTuple
 
 from data.errors import ConflictError, InputError, JobError, SagedeskError
-from data.records import MODEL_ROLES, ModelRole, Run, RunId, SignOff, SignOffAction
+from data.records import MODEL_ROLES, ModelRole, RunId, SignOffAction
 from data.store import Connection
 from data.tables.audit import AuditTable
-from data.tables.queue import QueueTable
-from data.tables.runs import RunTable
 from data.tables.sign_offs import SignOffTable
 from training.registry import (
     RegisteredModel,
@@ -25,14 +22,12 @@ from training.registry import (
     roll_back,
     verified,
 )
-from ui.desk.context import OPERATOR, Actor, Desk, audit, require_lead
-from ui.desk.usecases.gates import standing_gate
-from ui.desk.usecases.models import ModelInfo, comparison_of, model_info
-from ui.desk.usecases.verification import verification_submission
+from ui.desk.context import Actor, Desk, require_lead
+from ui.desk.gate_results import standing_gate
+from ui.desk.model_info import ModelInfo, comparison_of, model_info
+from ui.desk.sign_offs import judge_queue
 
 MAX_NOTE_CHARACTERS: Final = 2_000
-
-logger = logging.getLogger(__name__)
 
 # Two leads sign one after the other, so that the aliases end as the newest sign-off says.
 _signing = threading.Lock()
@@ -130,25 +125,6 @@ def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> M
         return model_info(desk, connection, model)
 
 
-def judge_queue(desk: Desk, actor: Actor) -> Run | None:
-    """Have the champion judge what waits for people without a decision, and order the queue by that.
-
-    Returns:
-        The run; None where nothing waits.
-
-    Raises:
-        ModelError: the champion is not what was registered.
-    """
-    with desk.store.read() as connection:
-        waiting = QueueTable(connection).undecided()
-        if not waiting:
-            return None
-        wanted = verification_submission(connection, desk.settings, verifier="champion", variant_ids=waiting)
-    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
-    audit(desk, actor, "verification.start", run.run_id, verifier="champion", variants=len(waiting))
-    return run
-
-
 def _judge_queue_after(desk: Desk, actor: Actor) -> None:
     try:
         judge_queue(desk, actor)
@@ -157,45 +133,6 @@ def _judge_queue_after(desk: Desk, actor: Actor) -> None:
             f"the champion has changed, but it has not judged what waits for review: {exc}; mend that, then "
             f"`sagedesk variant verify`"
         ) from exc
-
-
-def settle_sign_offs(desk: Desk) -> None:
-    """At start: put in use what was signed for last, and judge the queue by it, where the desk ended before that.
-
-    What cannot be done is told in the log: the desk starts, with the champion that it had.
-    """
-    for role in MODEL_ROLES:
-        with desk.store.read() as connection:
-            newest = next(iter(SignOffTable(connection).of_role(role)), None)
-        if newest is None:
-            continue
-        try:
-            if aliases(desk.settings.models, role).get("champion") != newest.model_id:
-                _put_in_use(desk, newest)
-            elif role == "verifier" and not _has_verified_since(desk, newest):
-                judge_queue(desk, OPERATOR)
-        except SagedeskError as exc:
-            logger.warning("sign-off %s of %s cannot be carried out: %s", newest.sign_off_id, newest.signed_by, exc)
-
-
-def _has_verified_since(desk: Desk, signed: SignOff) -> bool:
-    with desk.store.read() as connection:
-        newest = RunTable(connection).newest(limit=1, kind="verify")
-    return any(run.created_at >= signed.signed_at for run in newest)
-
-
-def _put_in_use(desk: Desk, signed: SignOff) -> None:
-    if signed.action == "promote" and signed.model_id is not None:
-        promote(desk.settings.models, signed.role, signed.model_id)
-    elif signed.action == "rollback" and after_rollback(desk.settings.models, signed.role) == signed.model_id:
-        roll_back(desk.settings.models, signed.role)
-    else:
-        return
-    logger.info(
-        "%s %s is in use, as %s signed", signed.role, signed.model_id or "without registration", signed.signed_by
-    )
-    if signed.role == "verifier":
-        judge_queue(desk, OPERATOR)
 
 
 def _evidence(connection: Connection, model: RegisteredModel, champion_id: str | None) -> _Evidence:

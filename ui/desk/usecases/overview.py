@@ -8,9 +8,9 @@ from data.tables.overview import Backlog, Funnel, OverviewTable, TypeYield
 from data.tables.questions import QuestionTable
 from data.tables.runs import RunTable
 from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.submissions import count_unverified
+from ui.desk.sync_status import SyncStatus, status_from
 from ui.desk.usecases.questions import Benchmark
-from ui.desk.usecases.sync import SyncStatus, status_from
-from ui.desk.usecases.verification import count_unverified
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from engine.variant_types.table import contract_checks
 from training.examples import HELD_OUT_SHARE, SAMPLE_SPLIT_SEED, sample_split
 from training.registry import RegisteredModel
 from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.models_in_use import champion_verifier
 from ui.desk.usecases.learning import retrain_verifier
-from ui.desk.usecases.models import champion_verifier
 from ui.desk.usecases.verification import start_verification
 
 

@@ -5,7 +5,6 @@ counts from its start, however it ended: a run that failed is a person's to look
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Final
 
 from data.errors import InputError
@@ -14,6 +13,7 @@ from data.tables.decisions import DecisionTable
 from data.tables.runs import RunTable
 from data.tables.schedules import ScheduleTable
 from ui.desk.context import Actor, Desk, audit, require_lead
+from ui.desk.due import due_reason
 from ui.desk.usecases.learning import train_as_before
 from ui.desk.usecases.training_data import TRAINING_KINDS
 
@@ -21,7 +21,6 @@ SCHEDULE: Final = Actor("schedule", "lead")
 """Who starts a training that no person started: what leads allowed it to."""
 
 MAX_DECISIONS: Final = 10_000_000
-_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +108,6 @@ def due(desk: Desk, actor: Actor) -> list[Due]:
     return found
 
 
-def due_reason(schedule: Schedule, last_run_at: datetime | None, decisions_since: int, now: datetime) -> str | None:
-    """Why a training is due, for a person; None while it is not.
-
-    Args:
-        last_run_at: when the role's last run was started, whatever became of it.
-        decisions_since: made since then, all if there was none.
-    """
-    wanted = schedule.after_decisions
-    if wanted is not None and decisions_since >= wanted:
-        since = "no run yet" if last_run_at is None else f"the last run of {last_run_at:%Y-%m-%d %H:%M} UTC"
-        return f"{decisions_since:,} new decisions since {since}; due after {wanted:,}"
-    if schedule.weekday is not None and schedule.hour is not None:
-        slot = _last_slot(schedule.weekday, schedule.hour, now)
-        # An hour that was over when the schedule was set, or that a run has answered, does not count.
-        if slot > schedule.updated_at and (last_run_at is None or slot > last_run_at):
-            return f"every week on {_WEEKDAYS[schedule.weekday]} at {schedule.hour:02d}:00 UTC"
-    return None
-
-
 def start_due(desk: Desk, one: Due) -> Run:
     """As the schedule, in the way in which the champion was trained.
 
@@ -135,13 +115,6 @@ def start_due(desk: Desk, one: Due) -> Run:
         InputError, ConflictError, JobError, ModelError: as a person's start would be refused.
     """
     return train_as_before(desk, SCHEDULE, role=one.role)
-
-
-def _last_slot(weekday: int, hour: int, now: datetime) -> datetime:
-    """The newest such hour that is not to come; UTC."""
-    today = now.replace(hour=hour, minute=0, second=0, microsecond=0)
-    slot = today - timedelta(days=(now.weekday() - weekday) % 7)
-    return slot if slot <= now else slot - timedelta(days=7)
 
 
 def _check_role(role: str) -> None:

@@ -1,31 +1,13 @@
 """Verification as a person starts it: which variants, by which verifier; the champion if none is named."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final, Literal, cast, get_args
+from typing import Final
 
 from data.errors import InputError, NotFoundError
-from data.records import Run, RunId, VariantId, VerdictMethod
-from data.store import Connection
-from data.tables.contract_checks import ContractCheckTable
-from data.tables.questions import QuestionTable
-from data.tables.variants import Judge, VariantTable
-from engine.embedded import EMBEDDED_GENERATOR, embedded_folder
-from engine.verifiers import verifier_method, verifier_version
-from engine.verify import language_verifier_version
-from training.examples import learnt_from_sample
-from training.registry import RegisteredModel, verified
+from data.records import Run, RunId, VariantId
 from ui.desk.context import Actor, Desk, audit, require_lead
-from ui.desk.runs.submission import Submission
-from ui.desk.settings import Settings
-from ui.desk.usecases.models import champion_verifier
+from ui.desk.submissions import SCOPES, VERIFIERS, Scope, VerifierChoice, to_verify, verification_submission
 
-Scope = Literal["unverified", "all"]
-SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-VerifierChoice = Literal["champion", "feature", "era_packed", "era_separate", "ira"]
-"""The champion, or a way to judge with a model that is named."""
-VERIFIERS: Final[tuple[VerifierChoice, ...]] = get_args(VerifierChoice)
-NO_VERIFIER: Final = "no verifier is trained yet; `sagedesk model retrain` trains the first from the sample labels"
 MAX_LIMIT: Final = 10_000_000
 
 
@@ -84,110 +66,3 @@ def start_verification(
     run = desk.supervisor.submit(wanted, submitted_by=actor.name)
     audit(desk, actor, "verification.start", run.run_id, verifier=verifier, variants=len(ids))
     return run
-
-
-def to_verify(
-    connection: Connection,
-    settings: Settings,
-    *,
-    verifier: VerifierChoice,
-    scope: Scope,
-    run_id: RunId | None = None,
-    variant_ids: Sequence[VariantId] | None = None,
-    limit: int | None = None,
-    model: str | None = None,
-) -> list[VariantId]:
-    """What `start_verification` judges, by type and id.
-
-    Raises:
-        NotFoundError: no verifier, or no such variant.
-        InputError, ModelError: the model that is named is no such verifier.
-    """
-    judge = _judge_at_hand(settings, verifier, model)
-    _refuse_unknown(connection, variant_ids or ())
-    found = VariantTable(connection).arrow(
-        ids=variant_ids,
-        run_id=run_id,
-        unverified_by=judge if scope == "unverified" else None,
-        leaving_out=learnt_from_sample() if verifier in ("champion", "feature") and variant_ids is None else (),
-        limit=limit,
-    )
-    return [VariantId(one) for one in found["variant_id"].to_pylist()]
-
-
-def count_unverified(connection: Connection) -> int:
-    """Variants that no verifier has judged, without those of the sample that trained verifiers learnt from."""
-    return VariantTable(connection).count_unverified(leaving_out=learnt_from_sample())
-
-
-def verification_submission(
-    connection: Connection,
-    settings: Settings,
-    *,
-    verifier: VerifierChoice,
-    variant_ids: Sequence[VariantId],
-    model: str | None = None,
-    then_queue: bool = True,
-) -> Submission:
-    """The run that judges these variants, with their questions and contract checks along.
-
-    Raises:
-        NotFoundError: no verifier is trained yet.
-        InputError, ModelError: the model is no such verifier, or the champion's files are not what was registered.
-    """
-    variants = VariantTable(connection).arrow(ids=variant_ids)
-    questions = QuestionTable(connection).arrow(ids=variants["question_id"].unique().to_pylist())
-    checks = ContractCheckTable(connection).arrow(variant_ids)
-    judging: dict[str, object]
-    if verifier in ("champion", "feature"):
-        judging = {"verifier": "registered", "model": str(_trained_folder(settings, verifier, model))}
-    else:
-        judging = {"verifier": verifier, "model": model or settings.model}
-    return Submission(
-        "verify",
-        judging,
-        {"variants": variants, "questions": questions, "contract_checks": checks},
-        seed=0,
-        afterwards={"then_queue": then_queue},
-    )
-
-
-def champion_judge(champion: RegisteredModel) -> Judge:
-    """Under which version and method the champion's verdicts stand."""
-    return Judge(champion.version, cast("VerdictMethod", champion.kind))  # a verifier's kind is how it judges
-
-
-def _judge_at_hand(settings: Settings, verifier: VerifierChoice, model: str | None) -> Judge | None:
-    """None for a language model that the job has yet to find. Raises NotFoundError before the first is trained."""
-    if verifier == "champion" or (verifier == "feature" and model is None):
-        return champion_judge(_champion(settings, verifier))
-    if verifier == "feature":
-        return Judge(verifier_version(_trained_folder(settings, verifier, model)), "feature")
-    named = model or settings.model
-    folder = embedded_folder(EMBEDDED_GENERATOR) if named is None else Path(named).expanduser()
-    return Judge(language_verifier_version(folder), verifier) if folder is not None and folder.is_dir() else None
-
-
-def _trained_folder(settings: Settings, verifier: VerifierChoice, model: str | None) -> Path:
-    """Of the champion, its files hashed again, or of the feature verifier that is named."""
-    if model is None:
-        return verified(_champion(settings, verifier)).folder
-    folder = Path(model).expanduser().absolute()
-    if verifier_method(folder) != "feature":
-        raise InputError(f"{folder} holds a language model's verifier; make it champion to judge with it")
-    return folder
-
-
-def _champion(settings: Settings, verifier: VerifierChoice) -> RegisteredModel:
-    champion = champion_verifier(settings)
-    if champion is None:
-        raise NotFoundError(NO_VERIFIER)
-    if verifier == "feature" and champion.kind != "feature":
-        raise InputError(f"the champion judges by {champion.kind}; use it as `champion`, or name a feature verifier")
-    return champion
-
-
-def _refuse_unknown(connection: Connection, variant_ids: Sequence[VariantId]) -> None:
-    known = VariantTable(connection).by_ids(variant_ids)
-    if unknown := [one for one in variant_ids if one not in known]:
-        raise NotFoundError(f"there is no variant {unknown[0]}; `sagedesk variant list` shows them")

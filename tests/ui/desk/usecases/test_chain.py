@@ -20,6 +20,7 @@ from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import language_verifier_version
 from training.examples import sample_split
 from training.registry import promote, register
+from ui.desk import submissions
 from ui.desk.context import OPERATOR, Actor, Desk
 from ui.desk.usecases import generation, questions, verification
 from ui.desk.usecases.overview import overview
@@ -116,7 +117,7 @@ def test_what_the_verifier_learnt_from_is_judged_only_when_named_and_never_queue
     learnt, held_out = sample
 
     with desk.store.read() as connection:
-        by_itself = verification.to_verify(connection, desk.settings, verifier="feature", scope="all")
+        by_itself = submissions.to_verify(connection, desk.settings, verifier="feature", scope="all")
     named = verification.start_verification(desk, OPERATOR, variant_ids=sample)
     named = desk.supervisor.wait(named.run_id, timeout_s=60)
 
@@ -165,7 +166,7 @@ def test_a_language_model_is_asked_again_only_for_what_it_has_not_judged_in_this
 
     with desk.store.read() as connection:
         asked = {
-            method: verification.to_verify(
+            method: submissions.to_verify(
                 connection, desk.settings, verifier=method, scope="unverified", model=str(tmp_path / "model")
             )
             for method in ("ira", "era_packed")

@@ -18,7 +18,8 @@ from tests.ui.registered import registered_generator, registered_verifier
 from training.registry import RegisteredModel, aliases, promote
 from ui.desk.context import Actor, Desk
 from ui.desk.settings import Settings
-from ui.desk.usecases.model_promotion import MAX_NOTE_CHARACTERS, promote_model, rollback_model, settle_sign_offs
+from ui.desk.sign_offs import settle_sign_offs
+from ui.desk.usecases.model_promotion import MAX_NOTE_CHARACTERS, promote_model, rollback_model
 from ui.desk.usecases.models import show_model
 from ui.desk.wiring import close_desk, open_desk
 

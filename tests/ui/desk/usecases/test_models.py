@@ -10,8 +10,9 @@ from tests.ui.registered import ended_run, registered_generator, registered_veri
 from training.registry import aliased, aliases, promote
 from ui.desk.context import OPERATOR, Desk
 from ui.desk.model_ingest import prepare_generator, prepare_verifier
+from ui.desk.models_in_use import champion_verifier, generator_in_use
 from ui.desk.runs.submission import Ingested
-from ui.desk.usecases.models import champion_verifier, generator_in_use, list_models, show_model
+from ui.desk.usecases.models import list_models, show_model
 
 
 def trained(desk: Desk, folder: Path, probability: float, *, parent: str | None = None) -> Ingested:

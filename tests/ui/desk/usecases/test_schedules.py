@@ -10,7 +10,8 @@ from data.records import Answers, Decision, ModelRole, Run, RunId, RunState, Sch
 from data.tables.decisions import DecisionTable
 from data.tables.runs import RunTable
 from ui.desk.context import Actor, Desk
-from ui.desk.usecases.schedules import due, due_reason, get_schedule, list_schedules, set_schedule
+from ui.desk.due import due_reason
+from ui.desk.usecases.schedules import due, get_schedule, list_schedules, set_schedule
 
 LEA = Actor("lea", "lead")
 MONDAY_2 = datetime(2026, 6, 1, 2, tzinfo=UTC)  # a Monday, two o'clock

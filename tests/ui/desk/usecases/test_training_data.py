@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from annotation.agreement import human_agreement
 from data.arrow import questions_from, variants_from
 from data.dimensions import DIMENSIONS
 from data.errors import ConflictError, InputError, PermissionDeniedError
@@ -24,17 +25,8 @@ from training.examples import LABEL_SCHEMA, learnt_from_sample
 from training.registry import promote, register
 from ui.desk.cluster_parts import ensure_parts
 from ui.desk.context import OPERATOR, Actor, Desk
-from ui.desk.usecases.training_data import (
-    DimensionCount,
-    PartCount,
-    SourceCount,
-    TypeCount,
-    gate_inputs,
-    generator_inputs,
-    human_agreement,
-    preview_training,
-    verifier_inputs,
-)
+from ui.desk.training_inputs import gate_inputs, generator_inputs, verifier_inputs
+from ui.desk.usecases.training_data import DimensionCount, PartCount, SourceCount, TypeCount, preview_training
 
 
 def for_verifier(connection: Connection) -> Mapping[str, pa.Table]:

@@ -12,7 +12,8 @@ from engine.jobs.folder import RunFolder
 from tests.ui.registered import registered_verifier, saying
 from training.registry import RegisteredModel, promote, register
 from ui.desk.context import OPERATOR, Desk
-from ui.desk.usecases.verification import start_verification, to_verify
+from ui.desk.submissions import to_verify
+from ui.desk.usecases.verification import start_verification
 
 QueueVariants = Callable[..., list[VariantId]]
 

@@ -1,0 +1,33 @@
+"""How far people agree who answered the same variant, each without seeing the other's answer."""
+
+from collections.abc import Mapping
+
+from data.dimensions import DIMENSIONS
+from data.records import (
+    VerdictTarget,
+)
+from data.store import Connection
+from data.tables.training_labels import TrainingLabelTable
+
+
+def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[str, float | None]]:
+    """How far two people agree who answered the same variant blind; targets that nobody answered twice are absent.
+
+    `share` of the pairs that agree, `kappa` (Scott's pi: who came first means nothing; None where all say the same
+    thing of everything, which chance alone would explain), `pairs`.
+    """
+    pairs = TrainingLabelTable(connection).blind_pairs()
+    answers: dict[VerdictTarget, list[tuple[bool | None, bool | None]]] = {
+        dimension.key: [(pair.one.of(dimension.key), pair.other.of(dimension.key)) for pair in pairs]
+        for dimension in DIMENSIONS
+    }
+    answers["valid"] = [(pair.one.is_valid, pair.other.is_valid) for pair in pairs]
+    return {target: _agreement(given) for target, given in answers.items() if given}
+
+
+def _agreement(given: list[tuple[bool | None, bool | None]]) -> Mapping[str, float | None]:
+    share = sum(one == other for one, other in given) / len(given)
+    yes = sum(answer is True for pair in given for answer in pair) / (2 * len(given))
+    by_chance = yes**2 + (1 - yes) ** 2
+    kappa = None if by_chance == 1 else (share - by_chance) / (1 - by_chance)
+    return {"share": share, "kappa": kappa, "pairs": len(given)}

@@ -1,0 +1,34 @@
+"""Why a role's training is due by its schedule, in words for a person. Pure."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from data.records import Schedule
+
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def due_reason(schedule: Schedule, last_run_at: datetime | None, decisions_since: int, now: datetime) -> str | None:
+    """Why a training is due, for a person; None while it is not.
+
+    Args:
+        last_run_at: when the role's last run was started, whatever became of it.
+        decisions_since: made since then, all if there was none.
+    """
+    wanted = schedule.after_decisions
+    if wanted is not None and decisions_since >= wanted:
+        since = "no run yet" if last_run_at is None else f"the last run of {last_run_at:%Y-%m-%d %H:%M} UTC"
+        return f"{decisions_since:,} new decisions since {since}; due after {wanted:,}"
+    if schedule.weekday is not None and schedule.hour is not None:
+        slot = _last_slot(schedule.weekday, schedule.hour, now)
+        # An hour that was over when the schedule was set, or that a run has answered, does not count.
+        if slot > schedule.updated_at and (last_run_at is None or slot > last_run_at):
+            return f"every week on {_WEEKDAYS[schedule.weekday]} at {schedule.hour:02d}:00 UTC"
+    return None
+
+
+def _last_slot(weekday: int, hour: int, now: datetime) -> datetime:
+    """The newest such hour that is not to come; UTC."""
+    today = now.replace(hour=hour, minute=0, second=0, microsecond=0)
+    slot = today - timedelta(days=(now.weekday() - weekday) % 7)
+    return slot if slot <= now else slot - timedelta(days=7)

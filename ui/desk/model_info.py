@@ -1,0 +1,66 @@
+"""A registered model as pages and commands show it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from data.store import Connection
+from data.tables.models import ModelTable
+from training.registry import RegisteredModel, aliases
+from ui.desk.context import Desk
+from ui.desk.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that the desk can use. `is_at_hand`: its files are here.
+
+    `model_id` is empty for one that is not registered: embedded, or named by the desk's settings; it is `champion`
+    where no registered one is in its place, and `override` where the settings name it in the champion's place.
+    `run_id` trained it and `parent` was champion then, where that is known.
+    """
+
+    model_id: str
+    role: str
+    kind: str
+    version: str
+    aliases: tuple[str, ...]
+    is_at_hand: bool
+    folder: str
+    created_at: datetime | None
+    run_id: str | None
+    parent: str | None
+
+    @property
+    def is_champion(self) -> bool:
+        return "champion" in self.aliases
+
+
+def model_info(desk: Desk, connection: Connection, model: RegisteredModel) -> ModelInfo:
+    """A registered model as `list_models` tells it."""
+    row = ModelTable(connection).find(model.model_id)
+    return _info(desk.settings, model, None if row is None else row.created_at)
+
+
+def comparison_of(model: RegisteredModel) -> Mapping[str, object] | None:
+    """How a generator did on the same questions before and after its training; None where that was not measured."""
+    counts = model.origin.get("counts")
+    found = counts.get("comparison") if isinstance(counts, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _info(settings: Settings, model: RegisteredModel, created_at: datetime | None) -> ModelInfo:
+    standing = aliases(settings.models, model.role)
+    run_id, parent = model.origin.get("run_id"), model.origin.get("parent")
+    return ModelInfo(
+        model_id=model.model_id,
+        role=model.role,
+        kind=model.kind,
+        version=model.version,
+        aliases=tuple(alias for alias, model_id in standing.items() if model_id == model.model_id),
+        is_at_hand=True,
+        folder=str(model.folder),
+        created_at=created_at,
+        run_id=None if run_id is None else str(run_id),
+        parent=None if parent is None else str(parent),
+    )

@@ -1,0 +1,114 @@
+"""Sign-in, sign-out and sessions: what happens before there is an actor. Tokens are kept as SHA-256 only."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from data.errors import SignInError
+from data.records import Account
+from data.tables.accounts import AccountTable, SessionTable, SignInLinkTable
+from data.tables.audit import AuditTable
+from ui.desk.context import Actor, Desk, audit
+
+SESSION_LIFETIME: Final = timedelta(days=7)
+_HASHER: Final = PasswordHasher()
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A fresh session: `token` goes into the browser's cookie and nowhere else."""
+
+    actor: Actor
+    token: str
+    expires_at: datetime
+
+
+def sign_in(desk: Desk, *, name: str, password: str) -> SignedIn:
+    """Raises SignInError with the same words for an unknown name and a wrong password."""
+    with desk.store.read() as connection:
+        account = AccountTable(connection).find(name)
+    is_right = _matches(password, account.password_hash if account else None)
+    if account is None or not is_right or not account.is_active:
+        _audit_refusal(desk, account, "password")
+        raise SignInError("name or password is wrong; a lead can make you a new sign-in link")
+    return _open_session(desk, account, "password")
+
+
+def sign_in_by_link(desk: Desk, *, token: str) -> SignedIn:
+    """Raises SignInError when the link was used, has expired or never was."""
+    with desk.store.write() as connection:
+        name = SignInLinkTable(connection).use(_hashed(token), desk.now())
+        account = AccountTable(connection).find(name) if name else None
+    if account is None or not account.is_active:
+        _audit_refusal(desk, account, "link")
+        raise SignInError(
+            "this sign-in link was used already or has expired; sign in with your password, "
+            "or ask a lead for a new one (`sagedesk account link NAME`)"
+        )
+    return _open_session(desk, account, "link")
+
+
+def sign_out(desk: Desk, *, token: str) -> None:
+    """End the session on the server: every tab of that browser is out."""
+    with desk.store.write() as connection:
+        account = SessionTable(connection).account_of(_hashed(token), desk.now())
+        SessionTable(connection).remove(_hashed(token))
+    if account is not None:
+        audit(desk, Actor(account.name, account.role), "session.end", account.name)
+
+
+def actor_of_session(desk: Desk, *, token: str) -> Actor | None:
+    """Who a session token belongs to, now; None when it has ended."""
+    with desk.store.read() as connection:
+        account = SessionTable(connection).account_of(_hashed(token), desk.now())
+    return None if account is None else Actor(account.name, account.role)
+
+
+def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
+    token = secrets.token_urlsafe(32)
+    now = desk.now()
+    expires_at = now + SESSION_LIFETIME
+    with desk.store.write() as connection:
+        sessions = SessionTable(connection)
+        sessions.remove_expired(now)
+        sessions.add(_hashed(token), account.name, created_at=now, expires_at=expires_at)
+    actor = Actor(account.name, account.role)
+    audit(desk, actor, "session.start", account.name, way=way)
+    return SignedIn(actor, token, expires_at)
+
+
+def _audit_refusal(desk: Desk, account: Account | None, way: str) -> None:
+    # An unknown name is not recorded: people type passwords into the wrong field.
+    name = account.name if account else "unknown"
+    with desk.store.write() as connection:
+        AuditTable(connection).add(
+            happened_at=desk.now(),
+            actor=name,
+            action="session.start",
+            subject=name,
+            outcome="denied",
+            detail={"way": way},
+        )
+
+
+def _matches(password: str, password_hash: str | None) -> bool:
+    try:
+        return _HASHER.verify(password_hash or _nobodys_hash(), password) and password_hash is not None
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+@cache
+def _nobodys_hash() -> str:
+    """Verified against when the name is unknown, so that both answers take equally long."""
+    return _HASHER.hash(secrets.token_hex(16))
+
+
+def _hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,77 @@
+"""Carries out what leads signed: which model is in use, and the queue judged anew by it."""
+
+import logging
+
+from data.errors import SagedeskError
+from data.records import MODEL_ROLES, Run, SignOff
+from data.tables.queue import QueueTable
+from data.tables.runs import RunTable
+from data.tables.sign_offs import SignOffTable
+from training.registry import (
+    after_rollback,
+    aliases,
+    promote,
+    roll_back,
+)
+from ui.desk.context import OPERATOR, Actor, Desk, audit
+from ui.desk.submissions import verification_submission
+
+logger = logging.getLogger(__name__)
+
+
+def judge_queue(desk: Desk, actor: Actor) -> Run | None:
+    """Have the champion judge what waits for people without a decision, and order the queue by that.
+
+    Returns:
+        The run; None where nothing waits.
+
+    Raises:
+        ModelError: the champion is not what was registered.
+    """
+    with desk.store.read() as connection:
+        waiting = QueueTable(connection).undecided()
+        if not waiting:
+            return None
+        wanted = verification_submission(connection, desk.settings, verifier="champion", variant_ids=waiting)
+    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
+    audit(desk, actor, "verification.start", run.run_id, verifier="champion", variants=len(waiting))
+    return run
+
+
+def settle_sign_offs(desk: Desk) -> None:
+    """At start: put in use what was signed for last, and judge the queue by it, where the desk ended before that.
+
+    What cannot be done is told in the log: the desk starts, with the champion that it had.
+    """
+    for role in MODEL_ROLES:
+        with desk.store.read() as connection:
+            newest = next(iter(SignOffTable(connection).of_role(role)), None)
+        if newest is None:
+            continue
+        try:
+            if aliases(desk.settings.models, role).get("champion") != newest.model_id:
+                _put_in_use(desk, newest)
+            elif role == "verifier" and not _has_verified_since(desk, newest):
+                judge_queue(desk, OPERATOR)
+        except SagedeskError as exc:
+            logger.warning("sign-off %s of %s cannot be carried out: %s", newest.sign_off_id, newest.signed_by, exc)
+
+
+def _has_verified_since(desk: Desk, signed: SignOff) -> bool:
+    with desk.store.read() as connection:
+        newest = RunTable(connection).newest(limit=1, kind="verify")
+    return any(run.created_at >= signed.signed_at for run in newest)
+
+
+def _put_in_use(desk: Desk, signed: SignOff) -> None:
+    if signed.action == "promote" and signed.model_id is not None:
+        promote(desk.settings.models, signed.role, signed.model_id)
+    elif signed.action == "rollback" and after_rollback(desk.settings.models, signed.role) == signed.model_id:
+        roll_back(desk.settings.models, signed.role)
+    else:
+        return
+    logger.info(
+        "%s %s is in use, as %s signed", signed.role, signed.model_id or "without registration", signed.signed_by
+    )
+    if signed.role == "verifier":
+        judge_queue(desk, OPERATOR)
