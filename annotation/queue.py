@@ -12,13 +12,20 @@ from typing import Final
 from data.ids import row_seed
 from data.records import VariantId
 from data.store import Connection
+from data.tables.policies import PolicyTable
 from data.tables.queue import QueueCandidate, QueueItem, QueueTable
 
+BLIND_SHARE_POLICY: Final = "blind_share"
 # How many people answer an item before it counts as done.
 OVERLAP: Final = 1
 # Probabilities in this band around 0.5 are called uncertain in the reason.
 _UNCERTAIN_BAND: Final = 0.2
 _BLIND_REASON: Final = "random check"
+
+
+def blind_share(connection: Connection, default: float) -> float:
+    """The share of entries to come whose verdicts are hidden, 0..1: what leads set, else `default`."""
+    return PolicyTable(connection).get(BLIND_SHARE_POLICY, default)
 
 
 def enqueue(

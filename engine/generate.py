@@ -15,8 +15,9 @@ from typing import Final, Literal
 from data.errors import ReplyError
 from data.ids import cluster_id, content_hash, normal_form, row_seed, variant_id
 from data.records import ContractCheck, Question, QuestionId, Recipe, RunId, Variant, VariantTypeKey
-from engine.backends.protocol import GenerationRequest, GeneratorBackend, Reply, Sampling
+from engine.backends.protocol import GeneratorBackend, Reply, Sampling
 from engine.candidate import Candidate, candidate_from_reply, is_abstain
+from engine.prompts import GenerationRequest
 from engine.variant_types.table import VARIANT_TYPES, contract_checks, contract_passes
 
 NO_ANSWER: Final = "the question has no answer to keep or to move"

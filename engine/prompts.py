@@ -6,11 +6,11 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from data.ids import content_hash
-from data.records import Question
-from engine.backends.protocol import GenerationRequest
+from data.records import Question, VariantTypeKey
 from engine.candidate import Candidate, abstain_option, is_abstain, reply_text
 from engine.variant_types.critical import CONTROL_DEMONSTRATION, CONTROL_INSTRUCTIONS
 from engine.variant_types.demonstration import ORIGINAL
@@ -44,6 +44,17 @@ SYSTEM: Final = (
 )
 TUNED_SYSTEM: Final = "Write the named variant of the item as JSON."
 _TASK: Final = "Variant type: {name}. {definition}\nHow: {instructions}"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One candidate wanted: `distractor_questions` lend contexts to types that need foreign ones (reverse)."""
+
+    request_id: str
+    question: Question
+    variant_type: VariantTypeKey
+    seed: int
+    distractor_questions: tuple[Question, ...] = ()
 
 
 def neutralised(text: str) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from data.records import VARIANT_TYPE_KEYS
 from engine.jobs.kinds import KINDS
-from ui.cli import app
+from ui.commands.tree import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("data/**/*.md")])

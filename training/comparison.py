@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from data.errors import ReplyError
 from data.records import Question, Recipe, Variant, VariantId, VariantTypeKey
-from engine.backends.protocol import GenerationRequest, GeneratorBackend, Reply, Sampling
+from engine.backends.protocol import GeneratorBackend, Reply, Sampling
 from engine.candidate import candidate_from_reply
 from engine.distinct import distinct_n, opening_entropy, self_similarity
 from engine.executors.local import LocalExecutor
@@ -30,6 +30,7 @@ from engine.generate import (
 )
 from engine.jobs.generate import GenerateStep, replies_from, requests_table
 from engine.jobs.report import Reporter
+from engine.prompts import GenerationRequest
 from engine.shortcuts import shortcut_accuracies
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import Verifier

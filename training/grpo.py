@@ -24,10 +24,10 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from data.errors import JobError, first_line
 from data.ids import row_seed
-from engine.backends.protocol import GenerationRequest, Sampling
+from engine.backends.protocol import Sampling
 from engine.backends.transformers import load_causal_model
 from engine.jobs.report import Reporter
-from engine.prompts import Message, asks_for_control, tuned_messages
+from engine.prompts import GenerationRequest, Message, asks_for_control, tuned_messages
 from engine.variant_types.table import VARIANT_TYPES
 from engine.verify import Verifier
 from training.grpo_hooks import GRPO_NAMES, Watch

@@ -14,8 +14,8 @@ import transformers
 
 from data.dimensions import DIMENSIONS
 from data.files import write_text
-from engine.backends.protocol import GenerationRequest
 from engine.distinct import distinct_n
+from engine.prompts import GenerationRequest
 from engine.verify import Verifier
 from training.rewards import RewardSettings, Scored, score_groups, teaches, training_rewards
 

@@ -19,10 +19,9 @@ from typing import Final
 from data.dimensions import DIMENSIONS
 from data.errors import ReplyError
 from data.records import Recipe, Variant, VariantId, Verdict, VerdictTarget
-from engine.backends.protocol import GenerationRequest
 from engine.candidate import candidate_from_reply
 from engine.generate import variant_from_candidate
-from engine.prompts import asks_for_control
+from engine.prompts import GenerationRequest, asks_for_control
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verify import Verifier
 from training.artefacts import copied, is_near_duplicate, longer_answer, not_as_asked

@@ -23,9 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from data.errors import BackendError
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
-from engine.backends.protocol import GenerationRequest, Reply, Sampling
+from engine.backends.protocol import Reply, Sampling
 from engine.backends.reply_schema import reply_schema
-from engine.prompts import PROMPT_VERSION, request_messages
+from engine.prompts import PROMPT_VERSION, GenerationRequest, request_messages
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from data.records import Question, VariantTypeKey
+from data.records import VariantTypeKey
+from engine.prompts import GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,17 +15,6 @@ class Sampling:
     temperature: float = 0.8
     top_p: float = 0.95
     max_new_tokens: int = 256
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationRequest:
-    """One candidate wanted: `distractor_questions` lend contexts to types that need foreign ones (reverse)."""
-
-    request_id: str
-    question: Question
-    variant_type: VariantTypeKey
-    seed: int
-    distractor_questions: tuple[Question, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

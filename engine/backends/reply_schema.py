@@ -7,8 +7,8 @@ import copy
 import json
 from typing import Any, Final
 
-from engine.backends.protocol import GenerationRequest
 from engine.candidate import MAX_CONTEXT_CHARACTERS, MAX_OPTION_CHARACTERS, REPLY_SCHEMA
+from engine.prompts import GenerationRequest
 from engine.variant_types.table import VARIANT_TYPES
 
 # Small models fill what they may: at three characters a token a reply that uses all of it still closes in time.

@@ -5,9 +5,9 @@ from random import Random
 from typing import ClassVar, Final
 
 from data.records import VariantTypeKey
-from engine.backends.protocol import GenerationRequest, Reply, Sampling
+from engine.backends.protocol import Reply, Sampling
 from engine.candidate import reply_text
-from engine.prompts import PROMPT_VERSION
+from engine.prompts import PROMPT_VERSION, GenerationRequest
 from engine.variant_types.table import VARIANT_TYPES
 from engine.variant_types.variant_type import Refusal
 

@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.errors import BackendError, ModelError, first_line
 from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
-from engine.backends.protocol import GenerationRequest, Reply, Sampling
+from engine.backends.protocol import Reply, Sampling
 from engine.backends.reply_schema import grammar_schema_json
 from engine.embedded import model_folder
 from engine.model_safety import folder_fingerprint
-from engine.prompts import request_messages
+from engine.prompts import GenerationRequest, request_messages
 from engine.tuned_generator import is_tuned, prompt_version
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from data.errors import JobError
 from data.ids import content_hash
 from data.records import Question, QuestionId, RunId, VariantTypeKey
 from engine.backends import backend_class
-from engine.backends.protocol import GenerationRequest, GeneratorBackend, Reply, Sampling
+from engine.backends.protocol import GeneratorBackend, Reply, Sampling
 from engine.executors.local import LocalExecutor
 from engine.generate import (
     Generated,
@@ -35,6 +35,7 @@ from engine.generate import (
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
+from engine.prompts import GenerationRequest
 
 REQUEST_SCHEMA: Final = pa.schema(
     [

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from data.errors import JobError
+from data.records import ModelRole
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 
@@ -20,6 +21,14 @@ KINDS: Final[Mapping[JobKind, str]] = {
     "gate-verifier": "training.jobs.gate_verifier:run",
     "refresh-generator": "training.jobs.refresh_generator:run",
 }
+
+TRAINING_KINDS: Final[Mapping[ModelRole, str]] = {"verifier": "train-verifier", "generator": "refresh-generator"}
+"""The kind of job that makes a model of the role."""
+
+
+def trained_role(kind: str) -> ModelRole | None:
+    """The role of the model that a job of this kind makes; None for one that trains nothing."""
+    return next((role for role, training in TRAINING_KINDS.items() if training == kind), None)
 
 
 def job_function(kind: str) -> JobFunction:

@@ -10,9 +10,10 @@ import pytest
 from data.records import VARIANT_TYPE_KEYS
 from data.samples import sample_questions
 from engine.backends import BACKENDS, backend_class
-from engine.backends.protocol import GenerationRequest, GeneratorBackend, Sampling
+from engine.backends.protocol import GeneratorBackend, Sampling
 from engine.candidate import candidate_from_reply
 from engine.generate import generation_requests
+from engine.prompts import GenerationRequest
 
 SAMPLING = Sampling(max_new_tokens=12)
 FAILURES = {"", "unsupported", "error", "truncated"}

@@ -5,13 +5,13 @@ from itertools import permutations
 import pytest
 
 from data.records import VARIANT_TYPE_KEYS
-from engine.backends.protocol import GenerationRequest
 from engine.candidate import Candidate, abstain_option, candidate_from_reply
 from engine.prompts import (
     BLOCK_END,
     BLOCK_START,
     PROMPT_VERSION,
     TUNED_PROMPT_VERSION,
+    GenerationRequest,
     asks_for_control,
     generation_messages,
     in_told_order,

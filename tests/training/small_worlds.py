@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from data.ids import variant_id
 from data.records import Question, QuestionId, Recipe, Variant, VariantTypeKey, Verdict, VerdictMethod
-from engine.backends.protocol import GenerationRequest
 from engine.candidate import Candidate, abstain_option, reply_text
+from engine.prompts import GenerationRequest
 from engine.verify import Pair
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -11,11 +11,10 @@ from transformers import AutoTokenizer
 
 from data.errors import JobCancelledError, JobError
 from data.records import Recipe, Variant
-from engine.backends.protocol import GenerationRequest
 from engine.backends.transformers import TransformersBackend, load_causal_model
 from engine.candidate import candidate_from_reply
 from engine.jobs.report import Reporter
-from engine.prompts import in_told_order
+from engine.prompts import GenerationRequest, in_told_order
 from engine.tuned_generator import write_mark
 from engine.variant_types.demonstration import ORIGINAL
 from engine.variant_types.table import VARIANT_TYPES

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from data.store import MIGRATIONS, Store
 from data.tables.schema import Table, describe
-from ui.cli import app
+from ui.commands.tree import app
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 _WIDTH: Final = 100

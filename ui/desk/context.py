@@ -1,6 +1,7 @@
 """What every use case receives: the desk's parts and the person who asks; and the one check of roles."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -8,8 +9,8 @@ from typing import Final
 from annotation.sync import LabelStudioSync
 from data.errors import PermissionDeniedError
 from data.records import Role
-from data.store import Store
-from data.tables.audit import AuditTable
+from data.store import Connection, Store
+from data.tables.audit import AuditOutcome, AuditTable
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.settings import Settings
 
@@ -24,6 +25,9 @@ class Actor:
 
 OPERATOR: Final = Actor("operator", "lead")
 """Whoever can read the state folder: the command line."""
+
+SCHEDULE: Final = Actor("schedule", "lead")
+"""Who starts a training that no person started: what leads allowed it to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,22 @@ def require_lead(desk: Desk, actor: Actor, action: str, subject: str = "") -> No
     """
     if actor.role == "lead":
         return
-    with desk.store.write() as connection:
-        AuditTable(connection).add(
-            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="denied", detail={}
-        )
+    audit(desk, actor, action, subject, outcome="denied")
     raise PermissionDeniedError(f"{action}: {actor.name} is an {actor.role}; ask a lead")
 
 
-def audit(desk: Desk, actor: Actor, action: str, subject: str, **detail: object) -> None:
-    """One row for a thing done, in a transaction of its own."""
-    with desk.store.write() as connection:
+def audit(
+    desk: Desk,
+    actor: Actor,
+    action: str,
+    subject: str,
+    *,
+    within: Connection | None = None,
+    outcome: AuditOutcome = "done",
+    **detail: object,
+) -> None:
+    """One audit row: in the transaction `within`, where what it records is written, else in one of its own."""
+    with nullcontext(within) if within is not None else desk.store.write() as connection:
         AuditTable(connection).add(
-            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome="done", detail=detail
+            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome=outcome, detail=detail
         )

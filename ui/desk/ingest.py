@@ -6,12 +6,11 @@ Each runs inside the transaction that marks its run as done, and does the same a
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from annotation.queue import enqueue
+from annotation.queue import blind_share, enqueue
 from data.arrow import contract_checks_from, questions_from, variants_from, verdicts_from
 from data.records import Run, VariantId
 from data.store import Connection
 from data.tables.contract_checks import ContractCheckTable
-from data.tables.policies import PolicyTable
 from data.tables.questions import QuestionTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
@@ -22,7 +21,6 @@ from ui.desk.models_in_use import NO_VERIFIER, champion_judge, champion_verifier
 from ui.desk.runs.submission import Ingest, Ingested
 from ui.desk.settings import Settings
 from ui.desk.submissions import verification_submission
-from ui.desk.usecases.review import BLIND_SHARE_POLICY
 
 
 def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
@@ -77,7 +75,7 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
             queued = enqueue(
                 connection,
                 variant_ids=ids,
-                blind_share=PolicyTable(connection).get(BLIND_SHARE_POLICY, settings.blind_share),
+                blind_share=blind_share(connection, settings.blind_share),
                 seed=draw_seed(connection, now()),
                 now=now(),
             )

@@ -7,8 +7,9 @@ from typing import Final
 
 from data.errors import SagedeskError
 from data.records import ModelRole
-from ui.desk.context import Desk
-from ui.desk.usecases.schedules import SCHEDULE, due, start_due
+from ui.desk.context import SCHEDULE, Desk
+from ui.desk.usecases.learning import train_as_before
+from ui.desk.usecases.schedules import due
 
 _TICK_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 10.0
@@ -44,7 +45,7 @@ class Scheduler:
             if not one.may_start or (refused_at is not None and now - refused_at < _AFTER_REFUSAL):
                 continue
             try:
-                run = start_due(self._desk, one)
+                run = train_as_before(self._desk, SCHEDULE, role=one.role)
             except SagedeskError as exc:
                 self._refused_at[one.role] = now
                 logger.warning("training the %s is due (%s) and cannot start: %s", one.role, one.reason, exc)

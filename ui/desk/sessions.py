@@ -13,7 +13,6 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from data.errors import SignInError
 from data.records import Account
 from data.tables.accounts import AccountTable, SessionTable, SignInLinkTable
-from data.tables.audit import AuditTable
 from ui.desk.context import Actor, Desk, audit
 
 SESSION_LIFETIME: Final = timedelta(days=7)
@@ -85,16 +84,8 @@ def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
 
 def _audit_refusal(desk: Desk, account: Account | None, way: str) -> None:
     # An unknown name is not recorded: people type passwords into the wrong field.
-    name = account.name if account else "unknown"
-    with desk.store.write() as connection:
-        AuditTable(connection).add(
-            happened_at=desk.now(),
-            actor=name,
-            action="session.start",
-            subject=name,
-            outcome="denied",
-            detail={"way": way},
-        )
+    who = Actor("unknown", "annotator") if account is None else Actor(account.name, account.role)
+    audit(desk, who, "session.start", who.name, outcome="denied", way=way)
 
 
 def _matches(password: str, password_hash: str | None) -> bool:

@@ -1,9 +1,12 @@
-"""Carries out what leads signed: which model is in use, and the queue judged anew by it."""
+"""Carries out what leads have signed: which model is in use, and the queue judged by it.
+
+Refuses to decide: whether a model may be promoted is the use cases' question.
+"""
 
 import logging
 
-from data.errors import SagedeskError
-from data.records import MODEL_ROLES, Run, SignOff
+from data.errors import JobError, SagedeskError
+from data.records import MODEL_ROLES, ModelRole, Run, SignOff
 from data.tables.queue import QueueTable
 from data.tables.runs import RunTable
 from data.tables.sign_offs import SignOffTable
@@ -19,23 +22,21 @@ from ui.desk.submissions import verification_submission
 logger = logging.getLogger(__name__)
 
 
-def judge_queue(desk: Desk, actor: Actor) -> Run | None:
-    """Have the champion judge what waits for people without a decision, and order the queue by that.
-
-    Returns:
-        The run; None where nothing waits.
+def follow_change(desk: Desk, actor: Actor, role: ModelRole) -> None:
+    """What a change of champion leads to: a new verifier judges what waits for review, which reorders the queue.
 
     Raises:
-        ModelError: the champion is not what was registered.
+        JobError: the run cannot start; the champion has changed all the same.
     """
-    with desk.store.read() as connection:
-        waiting = QueueTable(connection).undecided()
-        if not waiting:
-            return None
-        wanted = verification_submission(connection, desk.settings, verifier="champion", variant_ids=waiting)
-    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
-    audit(desk, actor, "verification.start", run.run_id, verifier="champion", variants=len(waiting))
-    return run
+    if role != "verifier":
+        return
+    try:
+        _judge_queue(desk, actor)
+    except SagedeskError as exc:
+        raise JobError(
+            f"the champion has changed, but it has not judged what waits for review: {exc}; mend that, then "
+            f"`sagedesk variant verify`"
+        ) from exc
 
 
 def settle_sign_offs(desk: Desk) -> None:
@@ -52,9 +53,28 @@ def settle_sign_offs(desk: Desk) -> None:
             if aliases(desk.settings.models, role).get("champion") != newest.model_id:
                 _put_in_use(desk, newest)
             elif role == "verifier" and not _has_verified_since(desk, newest):
-                judge_queue(desk, OPERATOR)
+                _judge_queue(desk, OPERATOR)
         except SagedeskError as exc:
             logger.warning("sign-off %s of %s cannot be carried out: %s", newest.sign_off_id, newest.signed_by, exc)
+
+
+def _judge_queue(desk: Desk, actor: Actor) -> Run | None:
+    """Have the champion judge what waits for people without a decision, and order the queue by that.
+
+    Returns:
+        The run; None where nothing waits.
+
+    Raises:
+        ModelError: the champion is not what was registered.
+    """
+    with desk.store.read() as connection:
+        waiting = QueueTable(connection).undecided()
+        if not waiting:
+            return None
+        wanted = verification_submission(connection, desk.settings, verifier="champion", variant_ids=waiting)
+    run = desk.supervisor.submit(wanted, submitted_by=actor.name)
+    audit(desk, actor, "verification.start", run.run_id, verifier="champion", variants=len(waiting))
+    return run
 
 
 def _has_verified_since(desk: Desk, signed: SignOff) -> bool:
@@ -74,4 +94,4 @@ def _put_in_use(desk: Desk, signed: SignOff) -> None:
         "%s %s is in use, as %s signed", signed.role, signed.model_id or "without registration", signed.signed_by
     )
     if signed.role == "verifier":
-        judge_queue(desk, OPERATOR)
+        _judge_queue(desk, OPERATOR)

@@ -6,6 +6,7 @@ from typing import Final
 import streamlit as st
 
 from data.records import ModelRole, Run, RunState
+from engine.jobs.kinds import TRAINING_KINDS
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import runs, schedules, training_data
 from ui.views.training_forms import generator_form, verifier_form
@@ -59,7 +60,7 @@ def render(desk: Desk, actor: Actor) -> None:
 def busy_run(desk: Desk, actor: Actor, role: ModelRole) -> Run | None:
     """The run that trains this role now or next: a second is refused."""
     for state in _BUSY_STATES:
-        if found := runs.list_runs(desk, actor, kind=training_data.TRAINING_KINDS[role], state=state, limit=1):
+        if found := runs.list_runs(desk, actor, kind=TRAINING_KINDS[role], state=state, limit=1):
             return found[0]
     return None
 

@@ -4,11 +4,9 @@ It owns the store for its lifetime, so there is one desk a state folder.
 """
 
 import contextlib
-import errno
 import logging
 import os
 import secrets as random_secrets
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -21,17 +19,17 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from streamlit import config as streamlit_config
 
 from data import processes
-from data.errors import SagedeskError, SetupError
+from data.errors import SagedeskError
 from ui.desk.desk_file import RunningDesk, remove_desk_file, write_desk_file
 from ui.desk.settings import Settings, read_settings
 from ui.desk.wiring import Background, close_desk, configure_logging, open_desk, read_or_make_secrets
 from ui.web import serving
+from ui.web.address import LOOPBACK_HOSTS, bound_socket, desk_url
 from ui.web.api import api_routes
 from ui.web.login import Cookies, SignInGuard, SignInThrottle
 from ui.web.login_routes import Door
 
 APP_SCRIPT: Final = Path(__file__).parents[1] / "app.py"
-LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 STREAMLIT_OPTIONS: Final = {
     "browser.gatherUsageStats": False,
     "client.showErrorDetails": "none",
@@ -82,36 +80,6 @@ def build_app(settings: Settings) -> st.App:
         ],
         middleware=middleware,
     )
-
-
-def desk_url(settings: Settings) -> str:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{settings.port}"
-
-
-def bound_socket(settings: Settings) -> socket.socket:
-    """Bound here, before anything is opened, so that a busy port is one clear line.
-
-    Raises:
-        SetupError: the address cannot be had.
-    """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((settings.host, settings.port))
-    except OSError as exc:
-        listening.close()
-        is_busy = exc.errno == errno.EADDRINUSE
-        raise SetupError(
-            f"the desk cannot listen on {settings.host}:{settings.port}: {exc.strerror}; "
-            + (
-                "stop the program that uses it, or set SAGEDESK_PORT to another port"
-                if is_busy
-                else "see SAGEDESK_HOST, SAGEDESK_PORT"
-            )
-        ) from exc
-    return listening
 
 
 def main() -> int:

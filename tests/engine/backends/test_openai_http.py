@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from data.errors import BackendError
 from engine.backends.openai_http import OpenAIBackend, OpenAISettings, cost_estimate, retry_after_s
-from engine.backends.protocol import GenerationRequest, Sampling
+from engine.backends.protocol import Sampling
+from engine.prompts import GenerationRequest
 
 KEY = "sk-very-secret-0123456789"
 SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_new_tokens=100)

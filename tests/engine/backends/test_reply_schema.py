@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from data.records import VARIANT_TYPE_KEYS
-from engine.backends.protocol import GenerationRequest
 from engine.backends.reply_schema import reply_schema
+from engine.prompts import GenerationRequest
 from engine.variant_types.demonstration import ORIGINAL
 from engine.variant_types.table import VARIANT_TYPES
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 import pytest
 
 from data.records import VARIANT_TYPE_KEYS
-from engine.backends.protocol import GenerationRequest, Sampling
+from engine.backends.protocol import Sampling
 from engine.backends.rules import RulesBackend
 from engine.candidate import candidate_from_reply, is_abstain
 from engine.generate import generation_requests
+from engine.prompts import GenerationRequest
 from engine.variant_types.demonstration import ORIGINAL
 
 

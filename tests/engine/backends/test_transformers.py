@@ -6,10 +6,11 @@ pytest.importorskip("torch", reason="needs sagedesk[ml]")
 
 from data.errors import ModelError
 from data.records import VARIANT_TYPE_KEYS
-from engine.backends.protocol import GenerationRequest, Sampling
+from engine.backends.protocol import Sampling
 from engine.backends.transformers import TransformersBackend, load_causal_model
 from engine.candidate import CandidateReply, candidate_from_reply
 from engine.embedded import EMBEDDED_GENERATOR, embedded_folder
+from engine.prompts import GenerationRequest
 
 SHORT = Sampling(max_new_tokens=12)
 

@@ -7,9 +7,10 @@ import pytest
 
 from data.errors import BackendError, ModelError
 from data.records import VARIANT_TYPE_KEYS
-from engine.backends.protocol import GenerationRequest, Sampling
+from engine.backends.protocol import Sampling
 from engine.backends.vllm import VllmBackend
 from engine.candidate import CandidateReply
+from engine.prompts import GenerationRequest
 
 SHORT = Sampling(max_new_tokens=12)
 

@@ -8,7 +8,6 @@ import pytest
 from data.arrow import contract_checks_from, contract_checks_table, questions_table, variants_table, verdicts_from
 from data.errors import JobCancelledError, JobError, ModelError
 from data.records import Recipe, Verdict
-from engine.backends.protocol import GenerationRequest
 from engine.calibration import Calibration, Isotonic, Platt
 from engine.candidate import Candidate
 from engine.executors.local import LocalExecutor
@@ -16,6 +15,7 @@ from engine.generate import variant_from_candidate
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.verify import VerifyStep, counts_by_target, pair_up, pairs_from, pairs_table, run
+from engine.prompts import GenerationRequest
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verifiers import verifier_version, write_method
 from tests.engine.sample_pairs import sample_rows

@@ -15,7 +15,7 @@ from data.errors import SetupError
 from data.processes import is_same_process
 from ui.desk.desk_file import read_desk_file
 from ui.desk.settings import Settings
-from ui.web.asgi import bound_socket
+from ui.web.address import bound_socket
 
 NEEDED_BYTES: Final = 1_000_000_000
 LABEL_STUDIO_ENVIRONMENT: Final = Path(__file__).resolve().parents[3] / ".venv-label-studio"

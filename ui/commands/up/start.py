@@ -27,7 +27,7 @@ from ui.desk.settings import Settings
 from ui.desk.usecases import accounts
 from ui.desk.usecases.samples import load_sample_project, train_first_verifier, wants_sample_project
 from ui.desk.wiring import close_desk, open_desk, read_or_make_secrets, utc_now
-from ui.web.asgi import desk_url
+from ui.web.address import desk_url
 
 LEAD: Final = "lead"
 LABEL_STUDIO_TIMEOUT_S: Final = 900.0
@@ -201,7 +201,7 @@ class _Start:
 
 
 def _fill_store(desk: Desk, report: Report) -> None:
-    if wants_sample_project(desk):
+    if wants_sample_project(desk, OPERATOR):
         report("loading the sample project and training the first verifier (about a minute)")
         sample = load_sample_project(desk, OPERATOR, on_progress=_progress_lines(report))
         report(

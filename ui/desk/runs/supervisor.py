@@ -21,12 +21,10 @@ from data.records import Run, RunId
 from data.store import Connection, Store
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
+from engine.jobs.kinds import trained_role
 from engine.jobs.process import JobProcess, cut_torn_line, progress_since
 from ui.desk.runs.ends import RunEnds, kept_folders
 from ui.desk.runs.submission import Ingest, Prepare, Submission
-
-TRAINING_ROLES: Final[Mapping[str, str]] = {"train-verifier": "verifier", "refresh-generator": "generator"}
-"""Kinds that make a model, by its role: one at a time a role."""
 
 _POLL_S: Final = 0.1
 _IDLE_POLL_S: Final = 2.0
@@ -265,11 +263,11 @@ class Supervisor:
             RunTable(connection).save(as_it_is_now)
 
     def _refuse_second_training(self, connection: Connection, kind: str, *, but: RunId | None = None) -> None:
-        role = TRAINING_ROLES.get(kind)
+        role = trained_role(kind)
         if role is None:
             return
         for other in RunTable(connection).in_states(["queued", "running", "away"]):
-            if TRAINING_ROLES.get(other.kind) == role and other.run_id != but:
+            if trained_role(other.kind) == role and other.run_id != but:
                 raise ConflictError(
                     f"a {role} is being trained already by run {other.run_id} ({other.state}); wait for it or cancel it"
                 )

@@ -13,6 +13,7 @@ from data.errors import ConflictError, InputError
 from data.records import VARIANT_TYPE_KEYS, ModelRole, Run, VariantTypeKey
 from data.tables.runs import RunTable
 from engine.embedded import EMBEDDED_ENCODER, embedded_folder, is_hub_id
+from engine.jobs.kinds import TRAINING_KINDS
 from engine.jobs.settings import parsed_settings
 from training.jobs.train_verifier import TrainVerifierSettings
 from training.refresh_settings import RefreshGeneratorSettings
@@ -22,7 +23,7 @@ from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.models_in_use import champion_verifier, generator_in_use
 from ui.desk.runs.submission import Submission
 from ui.desk.training_inputs import generator_inputs, verifier_inputs
-from ui.desk.usecases.training_data import TRAINING_KINDS, preview_training
+from ui.desk.usecases.training_data import preview_training
 
 VerifierKind = Literal["feature", "language"]
 VERIFIER_KINDS: Final[tuple[VerifierKind, ...]] = get_args(VerifierKind)

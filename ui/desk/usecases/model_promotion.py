@@ -7,10 +7,9 @@ that ends in between does the rest at its next start: the newest sign-off says w
 import threading
 from typing import Final, NamedTuple
 
-from data.errors import ConflictError, InputError, JobError, SagedeskError
+from data.errors import ConflictError, InputError
 from data.records import MODEL_ROLES, ModelRole, RunId, SignOffAction
 from data.store import Connection
-from data.tables.audit import AuditTable
 from data.tables.sign_offs import SignOffTable
 from training.registry import (
     RegisteredModel,
@@ -22,10 +21,10 @@ from training.registry import (
     roll_back,
     verified,
 )
-from ui.desk.context import Actor, Desk, require_lead
+from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.gate_results import standing_gate
 from ui.desk.model_info import ModelInfo, comparison_of, model_info
-from ui.desk.sign_offs import judge_queue
+from ui.desk.sign_offs import follow_change
 
 MAX_NOTE_CHARACTERS: Final = 2_000
 
@@ -78,8 +77,7 @@ def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite
             note=words,
         )
         promote(desk.settings.models, model.role, model_id)
-    if model.role == "verifier":
-        _judge_queue_after(desk, actor)
+    follow_change(desk, actor, model.role)
     with desk.store.read() as connection:
         return model_info(desk, connection, model)
 
@@ -117,22 +115,11 @@ def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> M
             note=words,
         )
         model = roll_back(models, role)
-    if role == "verifier":
-        _judge_queue_after(desk, actor)
+    follow_change(desk, actor, role)
     if model is None:
         return None
     with desk.store.read() as connection:
         return model_info(desk, connection, model)
-
-
-def _judge_queue_after(desk: Desk, actor: Actor) -> None:
-    try:
-        judge_queue(desk, actor)
-    except SagedeskError as exc:
-        raise JobError(
-            f"the champion has changed, but it has not judged what waits for review: {exc}; mend that, then "
-            f"`sagedesk variant verify`"
-        ) from exc
 
 
 def _evidence(connection: Connection, model: RegisteredModel, champion_id: str | None) -> _Evidence:
@@ -186,11 +173,14 @@ def _sign(
             signed_by=actor.name,
             signed_at=desk.now(),
         )
-        AuditTable(connection).add(
-            happened_at=desk.now(),
-            actor=actor.name,
-            action=f"model.{action}",
-            subject=model_id or role,
-            outcome="done",
-            detail={"role": role, "previous": previous_id, "gate": evidence.outcome, "note": note},
+        audit(
+            desk,
+            actor,
+            f"model.{action}",
+            model_id or role,
+            within=connection,
+            role=role,
+            previous=previous_id,
+            gate=evidence.outcome,
+            note=note,
         )

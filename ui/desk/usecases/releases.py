@@ -6,9 +6,8 @@ from pathlib import Path
 
 from data import releases
 from data.records import Release
-from data.tables.audit import AuditTable
 from data.tables.releases import ReleaseTable
-from ui.desk.context import Actor, Desk, require_lead
+from ui.desk.context import Actor, Desk, audit, require_lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +58,15 @@ def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
         release = Release(name, number, str(staged.folder), staged.manifest_sha256, len(items), actor.name, now)
         with desk.store.write() as connection:
             ReleaseTable(connection).add(release, [item.variant.variant_id for item in items])
-            AuditTable(connection).add(
-                happened_at=now,
-                actor=actor.name,
-                action="release.create",
-                subject=name,
-                outcome="done",
-                detail={"number": number, "items": len(items), "manifest_sha256": staged.manifest_sha256},
+            audit(
+                desk,
+                actor,
+                "release.create",
+                name,
+                within=connection,
+                number=number,
+                items=len(items),
+                manifest_sha256=staged.manifest_sha256,
             )
             staged.publish()
     return _detail(release)

@@ -7,21 +7,17 @@ the blind flag of a label is decided from the store, never taken from a form.
 import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
-from annotation import labels
-from annotation.adjudication import refresh_decisions
-from annotation.forms import AnswerForm, check_form, console_annotation
+from annotation.forms import AnswerForm, check_form
+from annotation.labelling import Saved, is_blind_to, label, own_annotation, queued_item
 from annotation.leases import release_lease, take_lease
-from annotation.queue import OVERLAP
+from annotation.queue import BLIND_SHARE_POLICY, OVERLAP, blind_share
 from data.dimensions import DIMENSIONS
-from data.errors import ConflictError, InputError, NotFoundError, PermissionDeniedError
-from data.records import Annotation, AnnotationId, ContractCheck, Draft, Question, Variant, VariantId, Verdict
+from data.errors import InputError, NotFoundError, PermissionDeniedError
+from data.records import Annotation, ContractCheck, Draft, Question, Variant, VariantId, Verdict
 from data.store import Connection
-from data.tables.annotations import AnnotationTable
-from data.tables.audit import AuditOutcome, AuditTable
 from data.tables.contract_checks import ContractCheckTable
-from data.tables.drafts import DraftTable, Submission, SubmissionTable
+from data.tables.drafts import DraftTable, SubmissionTable
 from data.tables.outbox import OutboxTable
 from data.tables.policies import PolicyTable
 from data.tables.questions import QuestionTable
@@ -29,11 +25,7 @@ from data.tables.queue import LeaseTable, QueueItem, QueueTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.variant_types.table import VARIANT_TYPES
-from ui.desk.context import Actor, Desk, require_lead
-
-BLIND_SHARE_POLICY: Final = "blind_share"
-GUIDELINES_POLICY: Final = "guidelines_version"
-FIRST_GUIDELINES: Final = "1"
+from ui.desk.context import Actor, Desk, audit, require_lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +54,6 @@ class ReviewItem:
     def verifier_version(self) -> str | None:
         """Whose verdicts are in sight."""
         return self.verdicts[0].verifier_version if self.verdicts else None
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """Committed to the store. `is_repeat`: this form had been sent before, nothing was added."""
-
-    variant_id: VariantId
-    annotation_id: AnnotationId
-    revision: int
-    saved_at: datetime
-    is_blind: bool
-    is_repeat: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +98,11 @@ def open_item(desk: Desk, actor: Actor, *, variant_id: VariantId) -> ReviewItem:
     now = desk.now()
     holder = None
     with desk.store.write() as connection:
-        queued = _queued(connection, variant_id)
+        queued = queued_item(connection, variant_id)
         if take_lease(connection, variant_id, actor.name, now=now) is not None:
             return _item(connection, actor, queued, now)
         holder = LeaseTable(connection).holder(variant_id, now)
-        _audit(connection, actor, "review.open", variant_id, now, outcome="denied", held_by=holder)
+        audit(desk, actor, "review.open", variant_id, within=connection, outcome="denied", held_by=holder)
     raise PermissionDeniedError(f"{holder} has item {variant_id} open; take the next one, or try again in ten minutes")
 
 
@@ -139,7 +119,7 @@ def save_draft(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, f
     with desk.store.write() as connection:
         if SubmissionTable(connection).find(token) is not None:
             return None
-        _queued(connection, variant_id)
+        queued_item(connection, variant_id)
         check_form(form, VariantTable(connection).get(variant_id))
         draft = Draft(
             variant_id=variant_id,
@@ -184,10 +164,10 @@ def later(desk: Desk, actor: Actor, *, variant_id: VariantId) -> None:
     """To the end of the actor's own queue; the draft stays."""
     now = desk.now()
     with desk.store.write() as connection:
-        _queued(connection, variant_id)
+        queued_item(connection, variant_id)
         QueueTable(connection).put_off(variant_id, actor.name, now)
         release_lease(connection, variant_id, actor.name)
-        _audit(connection, actor, "review.later", variant_id, now)
+        audit(desk, actor, "review.later", variant_id, within=connection)
 
 
 def undo(desk: Desk, actor: Actor, *, variant_id: VariantId | None) -> ReviewItem:
@@ -218,7 +198,7 @@ def queue_status(desk: Desk, actor: Actor) -> QueueStatus:
     today = desk.now().replace(hour=0, minute=0, second=0, microsecond=0)
     with desk.store.read() as connection:
         counts = QueueTable(connection).counts(actor.name, overlap=OVERLAP, since=today)
-        share = blind_share(desk, connection)
+        share = blind_share(connection, desk.settings.blind_share)
     return QueueStatus(
         total=counts.total,
         done=counts.done,
@@ -227,11 +207,6 @@ def queue_status(desk: Desk, actor: Actor) -> QueueStatus:
         mine_today=counts.answered_by_account_today,
         blind_share=share,
     )
-
-
-def blind_share(desk: Desk, connection: Connection) -> float:
-    """What leads set, else the desk's setting; 0..1."""
-    return PolicyTable(connection).get(BLIND_SHARE_POLICY, desk.settings.blind_share)
 
 
 def set_blind_share(desk: Desk, actor: Actor, *, share: float) -> None:
@@ -247,13 +222,12 @@ def set_blind_share(desk: Desk, actor: Actor, *, share: float) -> None:
     now = desk.now()
     with desk.store.write() as connection:
         PolicyTable(connection).set(BLIND_SHARE_POLICY, share, by=actor.name, now=now)
-        _audit(connection, actor, "queue.set_blind_share", BLIND_SHARE_POLICY, now, share=share)
+        audit(desk, actor, "queue.set_blind_share", BLIND_SHARE_POLICY, within=connection, share=share)
 
 
 def _item(connection: Connection, actor: Actor, queued: QueueItem, now: datetime) -> ReviewItem:
     variant = VariantTable(connection).get(queued.variant_id)
-    is_revealed = QueueTable(connection).has_answered(variant.variant_id, actor.name)
-    is_blind = queued.is_blind and not is_revealed
+    is_blind = is_blind_to(connection, queued, actor.name)
     variant_type = VARIANT_TYPES[variant.variant_type]
     return ReviewItem(
         question=QuestionTable(connection).get(variant.question_id),
@@ -263,10 +237,10 @@ def _item(connection: Connection, actor: Actor, queued: QueueItem, now: datetime
         checks=tuple(ContractCheckTable(connection).of(variant.variant_id)),
         verdicts=() if is_blind else _dimension_verdicts(connection, variant.variant_id),
         is_blind=is_blind,
-        was_blind=queued.is_blind and is_revealed,
+        was_blind=queued.is_blind and not is_blind,
         reason=queued.reason,
         draft=DraftTable(connection).find(variant.variant_id, actor.name),
-        annotation=_own_annotation(connection, variant.variant_id, actor),
+        annotation=own_annotation(connection, variant.variant_id, actor.name),
         token=secrets.token_urlsafe(16),
         opened_at=now,
     )
@@ -277,97 +251,26 @@ def _dimension_verdicts(connection: Connection, variant_id: VariantId) -> tuple[
     return tuple(latest[dimension.key] for dimension in DIMENSIONS if dimension.key in latest)
 
 
-def _own_annotation(connection: Connection, variant_id: VariantId, actor: Actor) -> Annotation | None:
-    current = AnnotationTable(connection).current_by(variant_id, actor.name)
-    return None if current is None or current.is_deleted else current
-
-
 def _label(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm, is_skipped: bool) -> Saved:
-    now = desk.now()
     with desk.store.write() as connection:
-        sent = SubmissionTable(connection).find(token)
-        if sent is not None:
-            return _repeat(connection, actor, sent)
-        queued = _queued(connection, variant_id)
-        if take_lease(connection, variant_id, actor.name, now=now) is None:
-            raise ConflictError(
-                f"item {variant_id}: your reservation ran out and another person has it open; take the next one"
-            )
-        check_form(form, VariantTable(connection).get(variant_id))
-        annotations = AnnotationTable(connection)
-        has_answered = QueueTable(connection).has_answered(variant_id, actor.name)
-        is_blind = queued.is_blind and not has_answered
-        previous = _own_annotation(connection, variant_id, actor)
-        annotation = console_annotation(
-            variant_id,
-            form,
-            annotator=actor.name,
-            previous=previous,
-            revision=1 if previous is None else annotations.next_revision(previous.annotation_id),
-            is_skipped=is_skipped,
-            is_blind=is_blind,
-            config_hash=labels.label_config_hash(),
-            guidelines_version=PolicyTable(connection).get(GUIDELINES_POLICY, FIRST_GUIDELINES),
-            now=now,
-        )
-        annotations.append(annotation)
-        OutboxTable(connection).add(
-            kind="annotation", annotation_id=annotation.annotation_id, revision=annotation.revision, now=now
-        )
-        SubmissionTable(connection).add(token, annotation.annotation_id, annotation.revision, now)
-        DraftTable(connection).remove(variant_id, actor.name)
-        if is_skipped or not is_blind:
-            release_lease(connection, variant_id, actor.name)
-        refresh_decisions(connection, [variant_id], now)
-        _audit(
+        saved = label(
             connection,
-            actor,
-            "review.skip" if is_skipped else "review.submit",
-            variant_id,
-            now,
-            annotation_id=annotation.annotation_id,
-            revision=annotation.revision,
-            is_blind=is_blind,
+            actor.name,
+            variant_id=variant_id,
+            token=token,
+            form=form,
+            is_skipped=is_skipped,
+            now=desk.now(),
         )
-    return Saved(variant_id, annotation.annotation_id, annotation.revision, now, is_blind, is_repeat=False)
-
-
-def _repeat(connection: Connection, actor: Actor, sent: Submission) -> Saved:
-    """What the first click of the same form led to."""
-    revision = next(
-        annotation
-        for annotation in AnnotationTable(connection).revisions(sent.annotation_id)
-        if annotation.revision == sent.revision
-    )
-    if revision.annotator != actor.name:
-        raise PermissionDeniedError("this form belongs to another person; open the item anew")
-    return Saved(
-        revision.variant_id,
-        revision.annotation_id,
-        revision.revision,
-        revision.updated_at,
-        revision.is_blind,
-        is_repeat=True,
-    )
-
-
-def _queued(connection: Connection, variant_id: VariantId) -> QueueItem:
-    queued = QueueTable(connection).find(variant_id)
-    if queued is None:
-        raise NotFoundError(f"item {variant_id} is not in the review queue; take the next one")
-    return queued
-
-
-def _audit(
-    connection: Connection,
-    actor: Actor,
-    action: str,
-    subject: str,
-    now: datetime,
-    *,
-    outcome: AuditOutcome = "done",
-    **detail: object,
-) -> None:
-    AuditTable(connection).add(
-        happened_at=now, actor=actor.name, action=action, subject=subject, outcome=outcome, detail=detail
-    )
+        if not saved.is_repeat:
+            audit(
+                desk,
+                actor,
+                "review.skip" if is_skipped else "review.submit",
+                variant_id,
+                within=connection,
+                annotation_id=saved.annotation_id,
+                revision=saved.revision,
+                is_blind=saved.is_blind,
+            )
+    return saved

@@ -43,7 +43,7 @@ class SampleProject:
     verification_run: str
 
 
-def wants_sample_project(desk: Desk) -> bool:
+def wants_sample_project(desk: Desk, actor: Actor) -> bool:
     """Whether the store holds nothing, or a sample project that was broken off before its queue was made."""
     with desk.store.read() as connection:
         benchmarks = {name for name, _ in QuestionTable(connection).benchmarks()}
@@ -62,7 +62,7 @@ def load_sample_project(desk: Desk, actor: Actor, *, on_progress: Callable[[Run]
         JobError: training or verification failed; the questions and variants are there.
     """
     require_lead(desk, actor, "sample.load")
-    if not wants_sample_project(desk):
+    if not wants_sample_project(desk, actor):
         raise ConflictError("the sample project goes into an empty store only; set SAGEDESK_STATE to a new folder")
     _bring_in(desk, actor)
     training = train_first_verifier(desk, actor, on_progress=on_progress)

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from data.errors import InputError
-from data.records import MODEL_ROLES, ModelRole, Run, Schedule
+from data.records import MODEL_ROLES, ModelRole, Schedule
 from data.tables.decisions import DecisionTable
 from data.tables.runs import RunTable
 from data.tables.schedules import ScheduleTable
+from engine.jobs.kinds import TRAINING_KINDS
 from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.due import due_reason
-from ui.desk.usecases.learning import train_as_before
-from ui.desk.usecases.training_data import TRAINING_KINDS
-
-SCHEDULE: Final = Actor("schedule", "lead")
-"""Who starts a training that no person started: what leads allowed it to."""
 
 MAX_DECISIONS: Final = 10_000_000
 
@@ -106,15 +102,6 @@ def due(desk: Desk, actor: Actor) -> list[Due]:
             if reason is not None:
                 found.append(Due(schedule.role, reason, schedule.may_start))
     return found
-
-
-def start_due(desk: Desk, one: Due) -> Run:
-    """As the schedule, in the way in which the champion was trained.
-
-    Raises:
-        InputError, ConflictError, JobError, ModelError: as a person's start would be refused.
-    """
-    return train_as_before(desk, SCHEDULE, role=one.role)
 
 
 def _check_role(role: str) -> None:

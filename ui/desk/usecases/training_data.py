@@ -23,6 +23,7 @@ from data.records import (
     VariantTypeKey,
 )
 from data.tables.runs import RunTable
+from engine.jobs.kinds import TRAINING_KINDS
 from training.gate_report import MIN_GATE_LABELS, MIN_GATE_QUESTIONS
 from training.registry import aliased
 from ui.desk.cluster_parts import parts
@@ -30,7 +31,6 @@ from ui.desk.context import Actor, Desk, require_lead
 from ui.desk.training_inputs import _questions_by_part
 from ui.desk.training_set import TrainingSet, training_set
 
-TRAINING_KINDS: Final[Mapping[ModelRole, str]] = {"verifier": "train-verifier", "generator": "refresh-generator"}
 _LABEL_SOURCES: Final[tuple[LabelSource, ...]] = ("sample", "annotations", "adjudication")
 _FEWEST_QUESTIONS: Final = 2
 

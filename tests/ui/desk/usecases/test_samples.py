@@ -94,7 +94,7 @@ def test_the_first_verifier_is_champion(loaded: tuple[Desk, samples.SampleProjec
 def test_a_store_that_has_it_is_not_loaded_again(loaded: tuple[Desk, samples.SampleProject]) -> None:
     desk, _ = loaded
 
-    assert not samples.wants_sample_project(desk)
+    assert not samples.wants_sample_project(desk, OPERATOR)
     with pytest.raises(ConflictError, match="empty store"):
         samples.load_sample_project(desk, OPERATOR)
 
@@ -127,7 +127,7 @@ def test_a_training_that_fails_is_told_and_the_next_call_goes_on(
 
     with pytest.raises(JobError, match=r"train-verifier failed: .*config\.json.*sagedesk run log"):
         samples.load_sample_project(desk, OPERATOR)
-    assert samples.wants_sample_project(desk)
+    assert samples.wants_sample_project(desk, OPERATOR)
     (encoder / "model.safetensors").unlink()
 
     project = samples.load_sample_project(desk, OPERATOR)
