@@ -1,4 +1,4 @@
-"""What stands between a verifier's raw probabilities and its verdicts: a monotone map and a threshold for each target.
+"""What turns a verifier's raw probabilities into verdicts: a monotone map and a threshold per target.
 
 Kept beside the model as `calibration.json`. Owns how the maps are applied and stored; `training.calibrate` fits them.
 Refuses maps that turn the order of items round, and files that hold anything else: a key that is not known here might
@@ -25,11 +25,11 @@ from engine.report_json import dumped, loaded
 
 CALIBRATION_FILE: Final = "calibration.json"
 DEFAULT_THRESHOLD: Final = 0.5
-"""Where no threshold was fitted, the likelier answer is the label."""
+"""Without a fitted threshold, the label is the likelier answer."""
 
 _STRICT: Final = ConfigDict(extra="forbid")
 _NEAREST: Final = 1e-7
-"""Probabilities are kept this far from 0 and 1 before their log odds are taken."""
+"""Probabilities are clipped this far from 0 and 1 before taking log odds."""
 
 Probabilities = NDArray[np.float64]
 
@@ -61,10 +61,10 @@ class Platt:
 
 @dataclass(frozen=True, slots=True)
 class Isotonic:
-    """Straight lines between the points (xs, ys), flat outside them. Source: Zadrozny and Elkan (2002).
+    """Linear between the points (xs, ys), flat outside them. Source: Zadrozny and Elkan (2002).
 
     Raises:
-        ValueError: no points, xs that do not rise, ys that fall, or numbers outside 0..1.
+        ValueError: no points, xs that do not increase, ys that decrease, or numbers outside 0..1.
     """
 
     __pydantic_config__ = _STRICT
@@ -78,7 +78,7 @@ class Isotonic:
         rises = all(a < b for a, b in zip(self.xs, self.xs[1:], strict=False))
         never_falls = all(a <= b for a, b in zip(self.ys, self.ys[1:], strict=False))
         if not (self.xs and len(self.xs) == len(self.ys) and inside and rises and never_falls):
-            raise ValueError("an isotonic map needs as many xs as ys in 0..1, xs that rise and ys that never fall")
+            raise ValueError("an isotonic map needs as many xs as ys in 0..1, increasing xs and non-decreasing ys")
 
     def __call__(self, probabilities: Probabilities) -> Probabilities:
         return np.interp(probabilities, self.xs, self.ys)
@@ -103,10 +103,10 @@ _FILE: Final = TypeAdapter(_CalibrationFile)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Maps and thresholds by target; a target without a map keeps its probabilities, one without a threshold has 0.5.
+    """Maps and thresholds by target; without a map, probabilities stay as they are; without a threshold, it is 0.5.
 
-    The map of `valid` takes the product of the three mapped probabilities, or the model's own probability of validity
-    where it answers nothing else (IRA).
+    The map of `valid` is applied to the product of the three mapped probabilities, or to the model's own probability of
+    validity if it answers nothing else (IRA).
 
     Raises:
         ValueError: a threshold outside 0..1.
@@ -117,26 +117,26 @@ class Calibration:
 
     def __post_init__(self) -> None:
         if not all(0 <= threshold <= 1 for threshold in self.thresholds.values()):
-            raise ValueError(f"thresholds are probabilities in 0..1, not {dict(self.thresholds)}")
+            raise ValueError(f"thresholds must be probabilities in 0..1, not {dict(self.thresholds)}")
         object.__setattr__(self, "maps", MappingProxyType(dict(self.maps)))
         object.__setattr__(self, "thresholds", MappingProxyType(dict(self.thresholds)))
 
     def mapped(self, target: VerdictTarget, probabilities: Probabilities) -> Probabilities:
-        """P(the target holds) as people can take it, of the model's probabilities; any shape, order kept."""
+        """Calibrated P(the target holds) for the model's probabilities; any shape, order kept."""
         calibrated = self.maps.get(target)
         return probabilities if calibrated is None else calibrated(probabilities)
 
     def probability(self, target: VerdictTarget, raw: float) -> float:
-        """As `mapped`, of one."""
+        """Like `mapped`, for one probability."""
         return float(self.mapped(target, np.array([raw]))[0])
 
     def threshold(self, target: VerdictTarget) -> float:
-        """The calibrated probability from which the label is yes."""
+        """The calibrated probability at and above which the label is yes."""
         return self.thresholds.get(target, DEFAULT_THRESHOLD)
 
     @property
     def content_hash(self) -> str:
-        """12 hex digits; the same for the same maps and thresholds."""
+        """12 hex digits; equal for equal maps and thresholds."""
         return content_hash(self._as_json())[:12]
 
     def save(self, folder: Path) -> None:
@@ -145,7 +145,7 @@ class Calibration:
 
     @classmethod
     def load(cls, folder: Path) -> "Calibration | None":
-        """What `save` wrote; None where the folder holds none.
+        """Reads what `save` wrote; None if the folder has no calibration.
 
         Raises:
             ModelError: the file is damaged or not a calibration.
@@ -159,7 +159,7 @@ class Calibration:
         except ReportError as exc:
             raise ModelError(f"{exc}; train the verifier again") from exc
         except (OSError, ValueError) as exc:
-            raise ModelError(f"{file} is no calibration ({exc}); train the verifier again") from exc
+            raise ModelError(f"{file} is not a calibration ({exc}); train the verifier again") from exc
 
     def _as_json(self) -> dict[str, object]:
         return dumped(_FILE, _CalibrationFile(1, dict(self.maps), dict(self.thresholds)))

@@ -1,11 +1,11 @@
-"""A model's reply as a candidate: the structured output, parsed strictly. Refuses to repair what does not parse.
+"""Parses a model's reply into a candidate, strictly. Refuses to repair a reply that cannot be parsed.
 
-The reply is one JSON object and nothing around it (white space aside):
+The reply is one JSON object with nothing around it but white space:
 
     {"context": "...", "options": ["...", "..."], "answer": 0}
 
 `answer` is the 0-based index of the right option. Prose, a code fence, a second object, an unknown or repeated key,
-a number in quotes: each is malformed, is counted, and keeps its raw text.
+a number in quotes: each makes the reply malformed; it is counted and its raw text kept.
 """
 
 import json
@@ -33,9 +33,9 @@ _Option = Annotated[_Text, Field(max_length=MAX_OPTION_CHARACTERS)]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A variant before it has an id; `answer_index` is 0-based and need not be in range yet: the contract checks it.
+    """A variant before it has an id; `answer_index` is 0-based and may be out of range: the contract checks it.
 
-    `is_control`: an abstain option stands last and is not the answer (critical testing, DOMAIN 2).
+    `is_control`: the last option is an abstain option and not the answer (critical testing).
     """
 
     context: str
@@ -45,7 +45,7 @@ class Candidate:
 
 
 class CandidateReply(BaseModel):
-    """The reply as the model writes it; the lengths are bounded so that a constrained decoder ends."""
+    """The reply as the model writes it; lengths are bounded so that constrained decoding terminates."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -59,10 +59,10 @@ REPLY_SCHEMA: Final[dict[str, Any]] = CandidateReply.model_json_schema()
 
 
 def candidate_from_reply(text: str) -> Candidate:
-    """The candidate that `text` states.
+    """The candidate that `text` describes.
 
     Raises:
-        ReplyError: `text` is not one JSON object of REPLY_SCHEMA, or holds characters that cannot be stored;
+        ReplyError: `text` is not one JSON object of REPLY_SCHEMA, or contains characters that cannot be stored;
             the message says what is wrong and where.
     """
     stripped = text.strip()
@@ -102,12 +102,12 @@ def reply_text(candidate: Candidate) -> str:
 
 
 def is_abstain(option: str) -> bool:
-    """Whether `option` is the abstain option, whatever its punctuation: 105 published rows lack the full stop."""
+    """Whether `option` is the abstain option, ignoring punctuation: 105 published rows lack the full stop."""
     return _ABSTAIN.fullmatch(option) is not None
 
 
 def abstain_option(options_above: int) -> str:
-    """The last option of critical variants, as HellaSwag-Pro words it for four (arXiv 2502.11393)."""
+    """The last option of critical variants, in HellaSwag-Pro's wording for four (arXiv 2502.11393)."""
     number = _NUMBER_WORDS[options_above - 2] + " " if 2 <= options_above <= 9 else ""
     return f"None of the above {number}options are suitable."
 
@@ -126,7 +126,7 @@ def _syntax_problem(text: str, exc: json.JSONDecodeError) -> str:
     if not text.startswith("{"):
         return f"the reply starts with {text[:20]!r}; expected a JSON object and nothing before it"
     if exc.msg == "Extra data":
-        return f"the reply goes on after its JSON object with {text[exc.pos : exc.pos + 20]!r}"
+        return f"the reply has text after its JSON object: {text[exc.pos : exc.pos + 20]!r}"
     if exc.pos >= len(text) or exc.msg.startswith("Unterminated"):
         return "the reply's JSON object is cut off before its end"
     return f"the reply is not JSON: {exc.msg} at character {exc.pos}"
@@ -143,4 +143,4 @@ def _refuse_unstorable(name: str, value: str) -> None:
         raise ReplyError(f"the reply's {name} is blank")
     bad = next((c for c in value if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t\r"), None)
     if bad is not None:
-        raise ReplyError(f"the reply's {name} holds the character U+{ord(bad):04X}, which is no text")
+        raise ReplyError(f"the reply's {name} contains U+{ord(bad):04X}, which is not a text character")

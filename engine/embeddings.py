@@ -1,6 +1,6 @@
-"""Sentence vectors of a frozen encoder (all-MiniLM-L6-v2 or alike), on the CPU. Refuses to train and to fetch.
+"""Sentence vectors from a frozen encoder (such as all-MiniLM-L6-v2), on the CPU. Refuses to train or download.
 
-Mean over the last layer's tokens, then length 1: the pooling that the model was trained with
+Mean over the last layer's tokens, normalised to length 1: the pooling the model was trained with
 (Reimers and Gurevych 2019, sentence-transformers/all-MiniLM-L6-v2).
 """
 
@@ -22,13 +22,13 @@ Vectors = NDArray[np.float32]
 _MOST_THREADS: Final = 2
 _BATCH: Final = 32
 _MOST_TOKENS: Final = 256
-"""What all-MiniLM-L6-v2 was trained on; the rest of a longer text is not seen."""
+"""The length all-MiniLM-L6-v2 was trained on; longer texts are truncated."""
 _MOST_CACHED: Final = 50_000
-"""Texts whose vectors are kept: 77 MB at 384 dimensions."""
+"""Number of cached vectors: 77 MB at 384 dimensions."""
 
 
 class Encoder:
-    """A loaded encoder with the vectors that it made; `fingerprint` names its files."""
+    """A loaded encoder with a cache of its vectors; `fingerprint` identifies its files."""
 
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -41,7 +41,7 @@ class Encoder:
         """Load from a local folder in fp32.
 
         Raises:
-            ModelError: torch or transformers is missing, or the folder is unsafe or holds no encoder.
+            ModelError: torch or transformers is missing, or the folder is unsafe or has no encoder.
         """
         refuse_unsafe_folder(folder)
         try:
@@ -60,19 +60,19 @@ class Encoder:
             )
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as exc:
             reason = first_line(exc)
-            raise ModelError(f"encoder folder {folder} does not load ({reason}); fetch the model again") from exc
+            raise ModelError(f"encoder folder {folder} cannot be loaded ({reason}); fetch the model again") from exc
         model.eval()
         return cls(model, tokenizer, fingerprint=folder_fingerprint(folder))
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """(len(texts), width), each row of length 1; a blank text has a vector too."""
+        """(len(texts), width), each row of length 1; blank texts have vectors too."""
         if len(self._known) > _MOST_CACHED:
             self._known.clear()
         self.learn(texts)
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Encode those not known yet, texts of like length together so that little is padding."""
+        """Encode the new ones, batching texts of similar length to save padding."""
         unknown = sorted({text for text in texts if text not in self._known}, key=lambda text: (len(text), text))
         for start in range(0, len(unknown), _BATCH):
             batch = unknown[start : start + _BATCH]

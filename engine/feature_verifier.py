@@ -1,9 +1,9 @@
-"""The feature verifier: a calibrated logistic model a dimension, over the features of `engine.features`.
+"""The feature verifier: one calibrated logistic model per dimension, over the features of `engine.features`.
 
 Small on purpose. On the sample's 305 labels, out of fold by question, a logistic model on features scaled within each
 type ranks validity as well as gradient boosting and extremely randomised trees do (ROC-AUC 0.72 to 0.75 for all three,
-0.02 between seeds); the trees lead on LC alone (0.73 against 0.69). Its weights are plain JSON. Refuses pickles, files
-that were changed, and to judge without the encoder that it was trained with.
+0.02 between seeds); the trees lead only on LC (0.73 against 0.69). Its weights are plain JSON. Refuses pickles, changed
+files, and to judge without the encoder it was trained with.
 """
 
 import json
@@ -49,7 +49,7 @@ class DimensionModel:
     platt_offset: float
 
     def scaled(self, rows: Features, types: NDArray[np.int_]) -> Numbers:
-        """(n, features); what is missing stands at the type's middle, what lies far out is drawn in."""
+        """(n, features); missing values are set to the type's centre, outliers are clipped."""
         columns = rows[:, [FEATURE_NAMES.index(name) for name in self.feature_names]]
         return scaled(columns, types, self.centers, self.scales)
 
@@ -65,7 +65,7 @@ class FeatureVerifier:
     method: VerdictMethod = "feature"
 
     def __init__(self, models: Sequence[DimensionModel], *, encoder: Encoder | None) -> None:
-        """`models`: one a dimension, in the order of DIMENSIONS."""
+        """`models`: one per dimension, in the order of DIMENSIONS."""
         self._models = tuple(models)
         self._encoder = encoder
         self._content = _content(self._models, None if encoder is None else encoder.fingerprint)
@@ -73,11 +73,11 @@ class FeatureVerifier:
 
     @classmethod
     def load(cls, folder: Path, encoder_folder: Path | None) -> "FeatureVerifier":
-        """Read what `save` wrote; the encoder is opened only when the model was trained with one.
+        """Read what `save` wrote; the encoder is opened only if the model was trained with one.
 
         Raises:
-            ModelError: no such model, changed since it was saved, made for other features, or its encoder is
-                missing or another.
+            ModelError: the model is missing, changed since it was saved, or made for other features, or its encoder is
+                missing or a different one.
         """
         file = folder / MODEL_FILE
         content = _saved_content(folder)
@@ -85,16 +85,16 @@ class FeatureVerifier:
             models = [_dimension_model(part) for part in content["dimensions"]]
             wanted = content["encoder"]
         except (ValueError, KeyError, TypeError) as exc:
-            raise ModelError(f"{file} is no feature verifier ({exc}); train it again") from exc
+            raise ModelError(f"{file} is not a feature verifier ({exc}); train it again") from exc
         return cls(models, encoder=_encoder(wanted, encoder_folder, file))
 
     def save(self, folder: Path) -> None:
-        """One JSON file, the same bytes for the same model."""
+        """Writes one JSON file, byte-identical for identical models."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / MODEL_FILE, {"version": self.version, "model": self._content})
 
     def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
-        """TC, LC, AU, valid of each pair in order; an item without a usable answer is said to be so in `raw`."""
+        """TC, LC, AU, valid for each pair in order; if an item has no usable answer, `raw` says so."""
         judged = [pair for pair in pairs if can_be_judged(*pair)]
         rows, types = features(judged, self._encoder), type_indices(judged)
         columns = iter(self.probabilities(rows, types).tolist())
@@ -107,7 +107,7 @@ class FeatureVerifier:
         return verdicts
 
     def probabilities(self, rows: Features, types: NDArray[np.int_]) -> Numbers:
-        """(n, dimensions): P(each holds) of variants whose features are known, in the order of DIMENSIONS."""
+        """(n, dimensions): P(each holds), from precomputed features, in the order of DIMENSIONS."""
         return np.stack([model.probabilities(rows, types) for model in self._models], axis=1)
 
     def _verdicts(self, variant: Variant, row: Sequence[float], now: datetime) -> list[Verdict]:
@@ -122,7 +122,7 @@ class FeatureVerifier:
 
     def _refusals(self, question: Question, variant: Variant, now: datetime) -> list[Verdict]:
         where = "original" if question.answer_index is None else "variant"
-        reason = f"not judged: the {where} marks no answer among at least two options"
+        reason = f"not judged: the {where} does not have a marked answer among at least two options"
         targets: tuple[VerdictTarget, ...] = ("TC", "LC", "AU", "valid")
         return [
             Verdict(variant.variant_id, target, None, None, self.version, self.method, reason, now)
@@ -131,17 +131,17 @@ class FeatureVerifier:
 
 
 def saved_version(folder: Path) -> str:
-    """The version of the verifier that `FeatureVerifier.save` wrote there. Raises ModelError as `load` does."""
+    """The version of the verifier saved in the folder. Raises ModelError like `load`."""
     return _version(_saved_content(folder))
 
 
 def type_indices(pairs: Sequence[Pair]) -> NDArray[np.int_]:
-    """Places of the variants' types in VARIANT_TYPE_KEYS."""
+    """Indices of the variants' types in VARIANT_TYPE_KEYS."""
     return np.array([VARIANT_TYPE_KEYS.index(variant.variant_type) for _, variant in pairs], dtype=int)
 
 
 def scaled(columns: Numbers, types: NDArray[np.int_], centers: Numbers, scales: Numbers) -> Numbers:
-    """Distance from the type's middle in its spreads, at most 4; 0 for what is missing."""
+    """Distance from the type's centre in units of its scale, at most 4; 0 for missing values."""
     return np.clip(np.nan_to_num((columns - centers[types]) / scales[types], nan=0.0), -4.0, 4.0)
 
 
@@ -156,13 +156,13 @@ def _saved_content(folder: Path) -> dict[str, Any]:  # JSON whose hash is known 
         saved = json.loads(file.read_text("utf-8"))
         content: dict[str, Any] = saved["model"]
         if saved["version"] != _version(content):
-            raise ModelError(f"{file} was changed since it was saved; train the verifier again")
+            raise ModelError(f"{file} has changed since it was saved; train the verifier again")
         if (content["format"], content["features_version"]) != (_FORMAT, FEATURES_VERSION):
-            raise ModelError(f"{file} was made for other features than this code has; train the verifier again")
+            raise ModelError(f"{file} was made for other features than this version has; train the verifier again")
     except FileNotFoundError as exc:
         raise ModelError(f"there is no feature verifier in {folder}; train one first") from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise ModelError(f"{file} is no feature verifier ({exc}); train it again") from exc
+        raise ModelError(f"{file} is not a feature verifier ({exc}); train it again") from exc
     return content
 
 
@@ -171,12 +171,12 @@ def _encoder(wanted: str | None, folder: Path | None, file: Path) -> Encoder | N
         return None
     if folder is None:
         raise ModelError(
-            f"{file} was trained with an encoder, and none is here; run `python -m engine.embedded`, "
+            f"{file} was trained with an encoder, which is missing here; run `python -m engine.embedded`, "
             f"or train the verifier again without one"
         )
     encoder = Encoder.open(folder)
     if encoder.fingerprint != wanted:
-        raise ModelError(f"{file} was trained with another encoder than {folder}; train the verifier again")
+        raise ModelError(f"{file} was trained with a different encoder than {folder}; train the verifier again")
     return encoder
 
 

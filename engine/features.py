@@ -1,7 +1,7 @@
-"""What the feature verifier sees of an original and its variant: one row of named numbers. Refuses labels and reasons.
+"""The feature verifier's view of an original and its variant: one row of named numbers. Refuses labels and reasons.
 
-Three groups: outcomes of the type's contract (NaN where the type has no such check), words (`engine.wording`), and
-cosines of a frozen encoder (all NaN without one). A feature says nothing that the two records do not.
+Three groups: outcomes of the type's contract (NaN if the type has no such check), wording (`engine.wording`), and
+cosines from a frozen encoder (all NaN without one). Features use nothing but the two records.
 """
 
 import math
@@ -20,7 +20,7 @@ from engine.verify import Pair
 from engine.wording import content_stems, coverage, overlap, sentences, similarity, stems, words
 
 FEATURES_VERSION: Final = 1
-"""Raised whenever a feature of the same name says something else."""
+"""Incremented whenever the meaning of a feature changes under the same name."""
 
 Features = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ _NEGATIONS: Final = frozenset(
 def features(pairs: Sequence[Pair], encoder: Encoder | None) -> Features:
     """(n, len(FEATURE_NAMES)), rows in the order of `pairs`; the EMBEDDING_NAMES are NaN without an encoder.
 
-    Answers must be in range of their options: see `can_be_judged`.
+    Answer indices must be in range: see `can_be_judged`.
     """
     if encoder is not None:
         encoder.learn(text for question, variant in pairs for text in _texts(question, variant))
@@ -77,7 +77,7 @@ def features(pairs: Sequence[Pair], encoder: Encoder | None) -> Features:
 
 
 def can_be_judged(question: Question, variant: Variant) -> bool:
-    """Whether both have an answer among at least two options; anything else has no features."""
+    """Whether both have an answer among at least two options; otherwise there are no features."""
     return (
         len(variant.options) >= 2
         and 0 <= variant.answer_index < len(variant.options)
@@ -159,7 +159,7 @@ def _option_features(question: Question, variant: Variant) -> dict[str, float]:
 
 
 def _embedding_features(question: Question, variant: Variant, encoder: Encoder) -> dict[str, float]:
-    # The abstain option speaks of the others, not of the scene: its cosines would drown every minimum.
+    # The abstain option is about the other options, not the scene: its cosines would dominate every minimum.
     places = [i for i, option in enumerate(variant.options) if not is_abstain(option) or i == variant.answer_index]
     answer = places.index(variant.answer_index)
     scene = encoder.vectors([question.context, variant.context])
@@ -190,7 +190,7 @@ def _embedding_features(question: Question, variant: Variant, encoder: Encoder) 
         "options_original_cosine_min": float(np.min(nearest_old)),
         "told_cosine": after @ old[_answer(question)],
     }
-    # Padding moves a vector by about 1e-7 with its batch; no tree may tell batches apart.
+    # Padding shifts a vector by about 1e-7 depending on its batch; no tree may tell batches apart.
     return {name: round(float(value), 4) for name, value in row.items()}
 
 

@@ -1,7 +1,7 @@
-"""From questions to variants: requests out, replies in, contracts checked, every reply accounted for.
+"""From questions to variants: sends requests, reads replies, checks contracts and accounts for every reply.
 
-Nothing is dropped in silence: requested = unsupported + failed + malformed + duplicates + made. Refuses to run a model:
-a backend does. Ids and seeds come from content, so batches, order and restarts do not change what is made.
+Nothing is dropped silently: requested = unsupported + failed + malformed + duplicates + made. Refuses to run a model:
+a backend does. Ids and seeds come from content, so batching, order and restarts do not change the result.
 """
 
 import json
@@ -20,13 +20,13 @@ from engine.candidate import Candidate, candidate_from_reply, is_abstain
 from engine.prompts import GenerationRequest
 from engine.variant_types.table import VARIANT_TYPES, contract_checks, contract_passes
 
-NO_ANSWER: Final = "the question has no answer to keep or to move"
+NO_ANSWER: Final = "the question has no answer for a variant to keep or change"
 _ID_HEX_DIGITS: Final = 20
 
 
 @dataclass(slots=True)
 class TypeYield:
-    """What became of one type's requests. `failed_checks` counts made variants by check, advisory ones included."""
+    """Outcomes of one type's requests. `failed_checks` counts variants per failed check, advisory ones included."""
 
     requested: int = 0
     unsupported: int = 0
@@ -49,7 +49,7 @@ class TypeYield:
 
 @dataclass(frozen=True, slots=True)
 class LostReply:
-    """A reply that became no variant although the backend tried: its raw text, and why."""
+    """A reply that did not become a variant: its raw text, and why."""
 
     request_id: str
     question_id: QuestionId
@@ -61,7 +61,7 @@ class LostReply:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """One run's outcome, variants in the order of their requests."""
+    """One run's result, variants in the order of their requests."""
 
     variants: tuple[Variant, ...]
     checks: tuple[ContractCheck, ...]
@@ -72,10 +72,10 @@ class Generated:
 def generation_requests(
     questions: Sequence[Question], types: Sequence[VariantTypeKey], *, per_question: int, seed: int
 ) -> Iterator[GenerationRequest]:
-    """One request a question, type and sample, questions outermost.
+    """One request per question, type and sample; questions vary slowest.
 
-    Other questions are lent to types that borrow (reverse), drawn by the request's own seed from `questions`;
-    one that is the same but for case, space or option order is never lent.
+    Types that borrow from other questions (reverse) get some from `questions`, drawn by the request's own seed;
+    near-duplicates (by case, space or option order) are never used.
     """
     pool = sorted(questions, key=lambda question: question.question_id)
     clusters = {question.question_id: cluster_id(question.context, question.options) for question in pool}
@@ -92,7 +92,7 @@ def generation_requests(
 def replies_in_order(
     backend: GeneratorBackend, requests: Sequence[GenerationRequest], sampling: Sampling
 ) -> Iterator[Reply]:
-    """The backend's reply to each request; questions without an answer are refused before it sees them.
+    """The backend's reply to each request; questions without an answer are refused beforehand.
 
     Raises:
         BackendError: the backend cannot generate at all.
@@ -125,10 +125,10 @@ def variants_from_replies(
     """Parse, shuffle, identify and check; exact duplicates within the run are counted and dropped.
 
     Args:
-        replies: one a request, in the same order.
+        replies: one per request, in the same order.
 
     Raises:
-        ValueError: `replies` is shorter, longer or in another order: a bug of the backend.
+        ValueError: `replies` is shorter, longer or in another order: a bug in the backend.
     """
     yields: dict[VariantTypeKey, TypeYield] = {}
     variants: list[Variant] = []
@@ -138,7 +138,7 @@ def variants_from_replies(
     settings = canonical_sampling(sampling)
     for request, reply in zip(requests, replies, strict=True):
         if request.request_id != reply.request_id:
-            raise ValueError(f"reply {reply.request_id} stands where {request.request_id} was asked")
+            raise ValueError(f"got reply {reply.request_id} where {request.request_id} was expected")
         counts = yields.setdefault(request.variant_type, TypeYield())
         counts.requested += 1
         counts.prompt_tokens += reply.prompt_tokens
@@ -173,7 +173,7 @@ def variants_from_replies(
 def variant_from_candidate(
     request: GenerationRequest, candidate: Candidate, *, recipe: Recipe, run_id: RunId | None, now: datetime
 ) -> Variant:
-    """The candidate with shuffled options and an id; its shuffle seed is derived from the request's seed."""
+    """The candidate with shuffled options and an id; the shuffle seed is derived from the request's seed."""
     shuffle_seed = row_seed("shuffle", request.seed)
     shuffled = shuffled_options(candidate, shuffle_seed)
     question = request.question.question_id
@@ -195,11 +195,11 @@ def variant_from_candidate(
 
 
 def shuffled_options(candidate: Candidate, seed: int) -> Candidate:
-    """The options in the order that `seed` gives, the answer following its text; an abstain option stays last."""
+    """Options in the order given by `seed`, with the answer index updated; an abstain option stays last."""
     options = candidate.options
     movable = len(options) - 1 if is_abstain(options[-1]) else len(options)
     order = list(range(movable))
-    Random(seed).shuffle(order)  # noqa: S311  (a reproducible order, no secret)
+    Random(seed).shuffle(order)  # noqa: S311  (a reproducible order, not a secret)
     order += range(movable, len(options))
     return Candidate(
         candidate.context,
@@ -210,7 +210,7 @@ def shuffled_options(candidate: Candidate, seed: int) -> Candidate:
 
 
 def candidate_fingerprint(question: QuestionId, variant_type: VariantTypeKey, candidate: Candidate) -> str:
-    """Equal for candidates that differ in case, space, normal form or option order only."""
+    """Equal for candidates that differ only in case, space, Unicode form or option order."""
     options = list(map(normal_form, candidate.options))
     return content_hash(
         question, variant_type, normal_form(candidate.context), sorted(options), options[candidate.answer_index]
@@ -218,15 +218,15 @@ def candidate_fingerprint(question: QuestionId, variant_type: VariantTypeKey, ca
 
 
 def canonical_sampling(sampling: Sampling) -> str:
-    """What a recipe stores of the sampling settings: JSON, keys sorted."""
+    """The sampling settings as stored in a recipe: JSON with sorted keys."""
     return json.dumps(asdict(sampling), sort_keys=True, separators=(",", ":"))
 
 
 def _foreign(
     question: Question, pool: Sequence[Question], clusters: dict[QuestionId, str], wanted: int, seed: int
 ) -> tuple[Question, ...]:
-    rng = Random(row_seed("foreign", seed))  # noqa: S311  (a reproducible draw, no secret)
-    # A few more than wanted, for those of the question's own cluster.
+    rng = Random(row_seed("foreign", seed))  # noqa: S311  (a reproducible draw, not a secret)
+    # A few extra, in case some belong to the question's own cluster.
     drawn = [pool[i] for i in rng.sample(range(len(pool)), min(len(pool), wanted + 8))]
     own = clusters[question.question_id]
     return tuple(other for other in drawn if clusters[other.question_id] != own)[:wanted]

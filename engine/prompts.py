@@ -1,6 +1,6 @@
 """The one source of generation prompts, for inference and for training. Item text is data: it cannot close its block.
 
-`PROMPT_VERSION` is derived from the texts, so that a changed word is a changed version in every recipe.
+`PROMPT_VERSION` is derived from the texts, so that any change of wording changes the version in every recipe.
 """
 
 import json
@@ -58,17 +58,17 @@ class GenerationRequest:
 
 
 def neutralised(text: str) -> str:
-    """`text` in which no chat-template token and no delimiter of ours survives, else to the letter.
+    """`text` without any live chat-template token or delimiter of ours, otherwise unchanged.
 
-    A zero-width space breaks each one after its first character, so it reads the same and tokenizes as plain text.
-    Half of a surrogate pair, which no tokenizer and no HTTP body takes, becomes U+FFFD.
+    A zero-width space after its first character breaks each one, so it reads the same and tokenizes as plain text.
+    Half of a surrogate pair, which no tokenizer or HTTP body accepts, becomes U+FFFD.
     """
     text = _LONE_SURROGATE.sub("\ufffd", text)
     return _SPECIAL.sub(lambda found: found.group(0)[0] + _ZERO_WIDTH_BREAK + found.group(0)[1:], text)
 
 
 def item_block(question: Question) -> str:
-    """The question as delimited, neutralised JSON; raises nothing, whatever the text holds."""
+    """The question as delimited, neutralised JSON; never raises, whatever the text contains."""
     item = {
         "context": neutralised(question.context),
         "options": [neutralised(option) for option in question.options],
@@ -78,10 +78,10 @@ def item_block(question: Question) -> str:
 
 
 def generation_messages(question: Question, variant_type: VariantType, *, as_control: bool = False) -> list[Message]:
-    """What a chat model is told for one candidate: the task, one worked example, the question.
+    """A chat model's prompt for one candidate: the task, one worked example, the question.
 
     Args:
-        as_control: ask for critical testing's control; other types have none and ignore it.
+        as_control: ask for a control of critical testing; other types have none and ignore it.
     """
     controls = as_control and variant_type.key == "critical"
     task = _TASK.format(
@@ -99,11 +99,11 @@ def generation_messages(question: Question, variant_type: VariantType, *, as_con
 
 
 def tuned_messages(question: Question, variant_type: VariantType, *, as_control: bool = False) -> list[Message]:
-    """What a tuned model is told, in training and at inference alike: the type's name and the question, no more.
+    """A tuned model's prompt, in training and at inference alike: just the type's name and the question.
 
-    About half of the tokens of `generation_messages` without its example. The right option stands first and apart:
-    small models do not find an option by its position. The type stands last, next to the reply: before the item a
-    model of 135 million parameters passed it over.
+    About half the tokens of `generation_messages` without its example. The correct option comes first and separately,
+    since small models do not find an option by its position. The type comes last, next to the reply: placed before the
+    item, a model of 135 million parameters ignored it.
     """
     controls = as_control and variant_type.key == "critical"
     name = f"{variant_type.name}, control" if controls else variant_type.name
@@ -120,21 +120,21 @@ def request_messages(request: GenerationRequest, *, is_tuned: bool = False) -> l
 
 
 def asks_for_control(request: GenerationRequest) -> bool:
-    """Half of the critical requests, by the parity of their seed: else "always abstain" wins (DOMAIN 2)."""
+    """True for half of the critical requests, by the parity of their seed; otherwise "always abstain" would win."""
     return request.variant_type == "critical" and request.seed % 2 == 1
 
 
 def training_messages(question: Question, variant_type: VariantType, candidate: Candidate) -> list[Message]:
-    """The messages of a tuned model, its reply included: what supervised training shows it."""
+    """A tuned model's messages including its reply, as used in supervised training."""
     asked = tuned_messages(question, variant_type, as_control=candidate.is_control)
     return [*asked, {"role": "assistant", "content": reply_text(in_told_order(question, candidate))}]
 
 
 def in_told_order(question: Question, candidate: Candidate) -> Candidate:
-    """The options in the order in which the prompt tells those that they come from; new ones after the answer.
+    """The options in the order in which the prompt gives their originals; new ones after the answer.
 
-    A stored variant's options are shuffled, and a shuffle is nothing that a model should learn: the desk shuffles
-    replies itself. An abstain option stays last.
+    A stored variant's options are shuffled, and a model should not learn a shuffle: the desk shuffles replies itself.
+    An abstain option stays last.
     """
     told = _right_first(question)
     places = [_told_place(i, candidate, told) for i in range(len(candidate.options))]
@@ -157,9 +157,9 @@ def _told_place(index: int, candidate: Candidate, told: Sequence[str]) -> int:
 
 
 def _right_first(question: Question) -> tuple[str, ...]:
-    """Raises ValueError without an answer: such a question is refused before any prompt is written."""
+    """Raises ValueError without an answer: such questions are refused before any prompt is written."""
     if question.answer_index is None:
-        raise ValueError(f"question {question.question_id} has no answer, so nothing can be asked of a tuned model")
+        raise ValueError(f"question {question.question_id} has no answer, so a tuned model cannot be prompted with it")
     right = question.options[question.answer_index]
     return (right, *(option for i, option in enumerate(question.options) if i != question.answer_index))
 
@@ -197,4 +197,4 @@ TUNED_PROMPT_VERSION: Final = (
         ]
     )[:12]
 )
-"""Of what tuned models are told; the hash covers the order of options in a reply as well."""
+"""Version of the tuned models' prompts; the hash also covers the order of options in a reply."""

@@ -1,7 +1,7 @@
 """The verifier's prompts: the item first, the rubric last, so that three rubrics share one body.
 
-One source for training and inference. Refuses special tokens from item text (`engine.prompts.neutralised`), and
-indents item text's own line breaks, so that an item cannot begin a line that looks like ours.
+One source for training and inference. Refuses special tokens in item text (`engine.prompts.neutralised`), and
+indents line breaks in item text, so that an item cannot start a line that looks like ours.
 Source of ERA and IRA: SAGE, arXiv 2605.12022; the wording is ours.
 """
 
@@ -20,7 +20,7 @@ NO: Final = " no"
 
 
 def verification_body(question: Question, variant: Variant) -> str:
-    """Original, variant and type; ends with one line break, so that body and suffix tokenise alike apart or joined."""
+    """Original, variant and type; ends with a line break, so that body and suffix tokenise the same apart or joined."""
     variant_type = VARIANT_TYPES[variant.variant_type]
     return (
         "A question of a benchmark and a variant made from it. The texts below are material to judge; "
@@ -38,7 +38,7 @@ def era_suffix(dimension: Dimension, variant_type: VariantTypeKey) -> str:
 
 
 def ira_suffix(variant_type: VariantTypeKey) -> str:
-    """All three rubrics at once; the answer says whether the variant is valid."""
+    """All three rubrics together; the answer says whether the variant is valid."""
     rubrics = " ".join(dimension.rubric for dimension in DIMENSIONS)
     of_type = _one_line(VARIANT_TYPES[variant_type].rubric)
     return f"Rubrics: {rubrics} {of_type}\nDo all of them hold for the variant, yes or no? Answer:"

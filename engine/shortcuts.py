@@ -1,4 +1,4 @@
-"""Players that answer without understanding: a generated set on which one scores well gives its answers away."""
+"""Players that answer without understanding: a set on which one of them scores well gives its answers away."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from engine.wording import content_stems
 
 @dataclass(frozen=True, slots=True)
 class ShortcutAccuracies:
-    """Shares of right answers, 0..1, over `variants` questions; `chance` is a blind guess on the same ones.
+    """Accuracies, 0..1, on `variants` questions; `chance` is that of guessing at random.
 
-    A player that cannot decide between options guesses among them, and is credited with that chance.
+    A player that cannot decide between options guesses among them and is credited with the expected accuracy.
     """
 
     variants: Count
@@ -24,7 +24,7 @@ class ShortcutAccuracies:
 
 
 def shortcut_accuracies(variants: Sequence[Variant]) -> ShortcutAccuracies | None:
-    """None without variants. `most_overlap` takes the option with most meaning-bearing words of the context."""
+    """None without variants. `most_overlap` picks the option that shares most content words with the context."""
     if not variants:
         return None
     return ShortcutAccuracies(

@@ -1,6 +1,6 @@
-"""The mark of a generator that was tuned here: `generator.json` in its folder says how it wants to be prompted.
+"""The marker of a generator tuned here: `generator.json` in its folder says how to prompt it.
 
-Refuses to guess: a folder without the mark is prompted with a demonstration, like any chat model.
+Refuses to guess: a folder without the marker is prompted with a demonstration, like any chat model.
 """
 
 import json
@@ -17,7 +17,7 @@ MARK_NAME: Final = "generator.json"
 
 
 def write_mark(folder: Path, *, base: str) -> None:
-    """Marks the model in `folder` as tuned on the short prompts; `base` names what it was tuned from."""
+    """Marks the model in `folder` as tuned on the short prompts; `base` is the model it was tuned from."""
     mark = {"prompt": "tuned", "prompt_version": TUNED_PROMPT_VERSION, "base": base}
     (folder / MARK_NAME).write_text(json.dumps(mark, indent=1) + "\n", "utf-8")
 
@@ -26,7 +26,7 @@ def is_tuned(folder: Path) -> bool:
     """Whether the model in `folder` gets the short prompts.
 
     Raises:
-        ModelError: the mark cannot be read, or names a way of prompting that is not known.
+        ModelError: the marker cannot be read, or names an unknown kind of prompt.
     """
     file = folder / MARK_NAME
     if not file.is_file():
@@ -37,14 +37,16 @@ def is_tuned(folder: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ModelError(f"model folder {folder}: {MARK_NAME} cannot be read ({exc}); train or copy it again") from exc
     if prompt != "tuned":
-        raise ModelError(f"model folder {folder}: {MARK_NAME} asks for prompts {prompt!r}; only 'tuned' is known")
+        raise ModelError(
+            f"model folder {folder}: {MARK_NAME} names the prompts {prompt!r}, but only 'tuned' exists; train it again"
+        )
     if version != TUNED_PROMPT_VERSION:
         logger.warning(
-            "%s was tuned on prompts %s and now gets %s: refresh the generator", folder, version, TUNED_PROMPT_VERSION
+            "%s was tuned on prompts %s and now gets %s; refresh the generator", folder, version, TUNED_PROMPT_VERSION
         )
     return True
 
 
 def prompt_version(*, tuned: bool) -> str:
-    """The version that a recipe names."""
+    """The prompt version recorded in recipes."""
     return TUNED_PROMPT_VERSION if tuned else PROMPT_VERSION

@@ -1,9 +1,9 @@
-"""A trained verifier's folder opened, of whichever kind it is, with its calibration on top where it has one.
+"""Opens a trained verifier's folder, whatever its kind, and applies its calibration if it has one.
 
 A folder holds `feature-verifier.json` (the feature verifier), or `config.json` and `verifier.json` (a language model
-with the method that it was trained for), and perhaps `calibration.json`. Owns which is which and how a calibration
-changes verdicts. Refuses folders that say neither. That a registered folder is still what was registered is the
-registry's to say, before it is handed to a job.
+with the method it was trained for), and optionally `calibration.json`. Owns telling them apart and how a calibration
+changes verdicts. Refuses folders of neither kind. Whether a registered folder is unchanged is checked by the
+registry, before the folder is handed to a job.
 """
 
 import json
@@ -39,7 +39,7 @@ def open_verifier(folder: Path, *, encoder: Path | None) -> Verifier:
         encoder: the sentence encoder's folder, for a feature verifier that was trained with one.
 
     Raises:
-        ModelError: the folder is no verifier, is unsafe, damaged, or its encoder is missing or another.
+        ModelError: the folder is not a verifier, is unsafe or damaged, or its encoder is missing or a different one.
     """
     calibration = Calibration.load(folder)
     verifier: Verifier
@@ -54,10 +54,10 @@ def open_verifier(folder: Path, *, encoder: Path | None) -> Verifier:
 
 
 def verifier_version(folder: Path) -> str:
-    """What `open_verifier(folder, ...).version` is, without loading a model; about 1 s for 500 MB of weights.
+    """The same as `open_verifier(folder, ...).version`, without loading a model; about 1 s for 500 MB of weights.
 
     Raises:
-        ModelError: the folder is no verifier.
+        ModelError: the folder is not a verifier.
     """
     calibration = Calibration.load(folder)
     if verifier_method(folder) == "feature":
@@ -67,25 +67,25 @@ def verifier_version(folder: Path) -> str:
 
 
 def calibrated_version(version: str, calibration: Calibration | None) -> str:
-    """The version, with the calibration's hash where there is one: its verdicts are others."""
+    """The version, with the hash of the calibration if there is one, since it changes the verdicts."""
     return version if calibration is None else f"{version}+c{calibration.content_hash}"
 
 
 def verifier_method(folder: Path) -> VerdictMethod:
-    """How the verifier in the folder judges. Raises ModelError when there is none."""
+    """The method of the verifier in the folder. Raises ModelError if there is none."""
     return "feature" if (folder / MODEL_FILE).is_file() else _saved_method(folder)
 
 
 def write_method(folder: Path, method: LanguageMethod, *, base: str) -> None:
-    """`verifier.json`, which makes a language model's folder a verifier's; `base` names what it was trained from."""
+    """Writes `verifier.json`, which makes a language model's folder a verifier; `base` is the model it started from."""
     (folder / METHOD_FILE).write_text(json.dumps({"method": method, "base": base}, indent=1, sort_keys=True), "utf-8")
 
 
 class CalibratedVerifier:
-    """A verifier whose probabilities go through a calibration, and whose labels come from its thresholds.
+    """A verifier with calibrated probabilities, and labels from the calibration's thresholds.
 
-    Validity is the product of the mapped dimensions, mapped in turn; where the verifier says nothing of dimensions, its
-    own probability. Its label is the three labels together until a threshold of its own was fitted.
+    P(valid) is the product of the mapped dimensions, mapped in turn, or the verifier's own probability if it does not
+    judge dimensions. Its label is the conjunction of the three labels unless it has a fitted threshold.
     """
 
     def __init__(self, verifier: Verifier, calibration: Calibration) -> None:
@@ -95,7 +95,7 @@ class CalibratedVerifier:
         self._calibration = calibration
 
     def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
-        """As the verifier itself; an item that it did not judge stays so."""
+        """Like the verifier's own `judge`; items that it did not judge stay unjudged."""
         raw = self._verifier.judge(pairs, now=now)
         dimensions = {(one.variant_id, one.target): self._dimension(one) for one in raw if one.target != "valid"}
         verdicts = []
@@ -135,8 +135,10 @@ def _saved_method(folder: Path) -> LanguageMethod:
             f"there is no verifier in {folder}: neither {MODEL_FILE} nor {METHOD_FILE}; train one first"
         ) from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise ModelError(f"{file} names no method ({exc}); train the verifier again") from exc
+        raise ModelError(f"{file} does not name a method ({exc}); train the verifier again") from exc
     for method in LANGUAGE_METHODS:
         if named == method:
             return method
-    raise ModelError(f"{file} names the method {named!r}; known are {', '.join(LANGUAGE_METHODS)}")
+    raise ModelError(
+        f"{file} names an unknown method {named!r}, not one of {', '.join(LANGUAGE_METHODS)}; train the verifier again"
+    )

@@ -1,8 +1,8 @@
-"""Verdicts by a language model: the probability of yes against no at one position, for each rubric (ERA) or once (IRA).
+"""Verdicts by a language model: P(yes) against no at one position, for each rubric (ERA) or once (IRA).
 
-Owns how an item becomes rows of tokens and how probabilities become verdicts. The passes themselves are
-`engine.verify_passes`. Refuses folders that `engine.model_safety` refuses, and models for which the packed pass
-is not the same as separate ones. Source: SAGE, arXiv 2605.12022 (ERA, IRA); the packed pass is ours.
+Owns how an item becomes rows of tokens and how probabilities become verdicts. The forward passes are in
+`engine.verify_passes`. Refuses folders that `engine.model_safety` refuses, and models whose packed pass differs from
+separate ones. Source: SAGE, arXiv 2605.12022 (ERA, IRA); the packed pass is ours.
 """
 
 import logging
@@ -40,7 +40,7 @@ Pair = tuple[Question, Variant]
 
 
 class Verifier(Protocol):
-    """A way to judge variants. `version` names weights and prompts; it stands in every verdict."""
+    """A way to judge variants. `version` identifies weights and prompts and is recorded in every verdict."""
 
     version: str
     method: VerdictMethod
@@ -48,7 +48,7 @@ class Verifier(Protocol):
     def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
         """All verdicts of the first pair, then of the second, and so on; `now` is their `created_at`.
 
-        An item that cannot be judged gets verdicts without probability and label, and the reason in `raw`.
+        An item that cannot be judged gets verdicts without probability or label, and the reason in `raw`.
         """
         ...
 
@@ -70,7 +70,7 @@ class LanguageModelVerifier:
         method: LanguageMethod,
         batch_tokens: int = 4096,
     ) -> None:
-        """`batch_tokens` bounds a batch with its padding.
+        """`batch_tokens` limits the size of a batch, padding included.
 
         Raises:
             ModelError: " yes" and " no" are not single tokens, or the packed pass differs from separate ones.
@@ -91,15 +91,15 @@ class LanguageModelVerifier:
             if (difference := packed_difference(self._model, probe, self._answers)) > 1e-3:
                 raise ModelError(
                     f"verifier {version}: the packed pass differs from separate passes by {difference:.2g} "
-                    f"on this model (its attention does not take our mask); use the method era_separate"
+                    f"on this model (its attention ignores our mask); use the method era_separate"
                 )
 
     @classmethod
     def load(cls, folder: Path, method: LanguageMethod, *, batch_tokens: int = 4096) -> "LanguageModelVerifier":
-        """Load a safetensors folder in fp32 on the CPU, or in bf16 on a GPU where there is one.
+        """Load a safetensors folder in fp32 on the CPU, or in bf16 on a GPU if there is one.
 
         Raises:
-            ModelError: the folder must not or cannot be loaded, or the model does not fit the method.
+            ModelError: the folder must not or cannot be loaded, or the model does not support the method.
         """
         refuse_unsafe_folder(folder)
         from engine.backends.transformers import load_causal_model
@@ -110,7 +110,7 @@ class LanguageModelVerifier:
         )
 
     def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
-        """Verdicts in the order of `pairs`; batches go by length inside."""
+        """Verdicts in the order of `pairs`; internally, batches are formed by length."""
         from engine.verify_passes import yes_probabilities
 
         method = self._language_method
@@ -128,7 +128,7 @@ class LanguageModelVerifier:
         return verdicts
 
     def _batches(self, prompts: Sequence["PromptTokens"]) -> Iterator[list[int]]:
-        """Indices of prompts that fit the model, by length, as many as `batch_tokens` holds with padding."""
+        """Indices of prompts that fit the model, by length, in batches of at most `batch_tokens`, padding included."""
         packed = self._language_method == "era_packed"
         width = [prompt.packed_length if packed else prompt.longest_separate for prompt in prompts]
         rows = [1 if packed else len(prompt.suffixes) for prompt in prompts]
@@ -143,7 +143,7 @@ class LanguageModelVerifier:
             yield batch
 
     def _too_long(self, prompt: "PromptTokens") -> str:
-        return f"not judged: the item takes {prompt.longest_separate} tokens and the model {self._longest}"
+        return f"not judged: the item has {prompt.longest_separate} tokens, and the model takes {self._longest}"
 
     def _verdicts(self, variant: Variant, row: list[float] | None, reason: str, now: datetime) -> Iterator[Verdict]:
         targets: tuple[VerdictTarget, ...] = ("valid",) if self.method == "ira" else ("TC", "LC", "AU", "valid")
@@ -171,9 +171,9 @@ class LanguageModelVerifier:
 def prompt_tokens(
     tokenizer: "PreTrainedTokenizerBase", question: Question, variant: Variant, method: LanguageMethod
 ) -> "PromptTokens":
-    """What the model reads of an item: a suffix a dimension, in their order, or IRA's one; the answer comes next.
+    """The model's input for an item: one suffix per dimension, in order, or IRA's single one; the answer comes next.
 
-    Training rows are made of the same tokens.
+    Training rows consist of the same tokens.
     """
     if method == "ira":
         suffixes = [ira_suffix(variant.variant_type)]
@@ -183,7 +183,7 @@ def prompt_tokens(
 
 
 def language_verifier_version(folder: Path) -> str:
-    """`lm:` and 12 hex digits over the folder's files and the prompt version; a calibration has its own hash."""
+    """`lm:` and 12 hex digits over the folder's files and the prompt version, leaving out any calibration."""
     import hashlib
 
     fingerprint = folder_fingerprint(folder, leaving_out=[CALIBRATION_FILE])
@@ -201,6 +201,6 @@ def _tokens(tokenizer: "PreTrainedTokenizerBase", body: str, suffixes: Sequence[
 
 
 def _start_tokens(tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
-    """The beginning-of-text token where the tokenizer puts one before every text, else nothing."""
+    """The beginning-of-text token if the tokenizer puts one before every text, otherwise nothing."""
     ids = tokenizer("x").input_ids
     return (ids[0],) if ids and ids[0] == tokenizer.bos_token_id else ()

@@ -1,8 +1,8 @@
 """The passes of a language-model verifier: three rubrics in one sequence under a tree mask, or one sequence each.
 
-Packed: [body | suffix 1 | suffix 2 | suffix 3 | padding]. A suffix sees the body and its own past only, and its
-positions restart after the body, so it cannot tell that it has siblings. Both ways read, at each suffix's last token,
-the two rows " yes" and " no" of the output head and nothing else of it.
+Packed: [body | suffix 1 | suffix 2 | suffix 3 | padding]. A suffix sees only the body and its own past, and its
+positions restart after the body, so it cannot tell that it has siblings. Both ways read only the two rows " yes" and
+" no" of the output head, at each suffix's last token.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PromptTokens:
-    """One item: the tokens of the shared body, and of each rubric suffix."""
+    """One item's tokens: the shared body and each rubric suffix."""
 
     body: tuple[int, ...]
     suffixes: tuple[tuple[int, ...], ...]
@@ -42,10 +42,10 @@ class AnswerTokens(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """One forward pass, right-padded, and where each answer is read, item by item, suffix by suffix.
+    """One right-padded forward pass, and where each answer is read, by item, then by suffix.
 
     `tokens`: (rows, length) int64. `positions`: the same shape, and `mask`: (rows, 1, length, length), 0 or a large
-    negative number to be added; both None where every row is one plain causal sequence.
+    negative number to add; both None if every row is a plain causal sequence.
     """
 
     tokens: torch.Tensor
@@ -56,19 +56,21 @@ class _Batch(NamedTuple):
 
 
 def plain_tokens(tokenizer: "PreTrainedTokenizerBase", text: str) -> tuple[int, ...]:
-    """Tokens of `text` as text: what looks like a special token in it is split, and none is added."""
+    """Tokens of `text` as plain text: special tokens in it are split, and none is added."""
     ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
     return tuple(int(token) for token in ids)
 
 
 def answer_tokens(tokenizer: "PreTrainedTokenizerBase", *, yes: str, no: str) -> AnswerTokens:
-    """Raises ModelError unless both words are one token each after "Answer:"."""
+    """Raises ModelError unless each word is a single token after "Answer:"."""
     before = plain_tokens(tokenizer, "Answer:")
     found = []
     for word in (yes, no):
         joined = plain_tokens(tokenizer, "Answer:" + word)
         if joined[:-1] != before:
-            raise ModelError(f"the tokenizer splits {word!r} into several tokens; this model cannot be a verifier")
+            raise ModelError(
+                f"the tokenizer splits {word!r} into several tokens; use another model, this one cannot be a verifier"
+            )
         found.append(joined[-1])
     return AnswerTokens(*found)
 
@@ -76,7 +78,7 @@ def answer_tokens(tokenizer: "PreTrainedTokenizerBase", *, yes: str, no: str) ->
 def yes_probabilities(
     model: "PreTrainedModel", prompts: Sequence[PromptTokens], answers: AnswerTokens, *, packed: bool
 ) -> list[list[float]]:
-    """P(yes) against no, an inner list per prompt with one number per suffix; all prompts in one forward pass."""
+    """P(yes) against no: per prompt, one number per suffix; all prompts in one forward pass."""
     batch = _packed_batch(prompts) if packed else _separate_batch(prompts)
     logits = _two_row_logits(model, batch, answers)
     flat = torch.sigmoid(logits[:, 0] - logits[:, 1]).tolist()
@@ -85,9 +87,9 @@ def yes_probabilities(
 
 
 def packed_difference(model: "PreTrainedModel", prompts: Sequence[PromptTokens], answers: AnswerTokens) -> float:
-    """Largest difference of P(yes) between the packed pass and plain forward passes, each row alone, whole head.
+    """Largest difference in P(yes) between the packed pass and plain passes (one row each, full output head).
 
-    In fp32, whatever the model's precision: in bf16 the rounding alone makes 0.02 on a model that takes our mask.
+    In fp32, whatever the model's precision: in bf16 rounding alone causes 0.02 on a model that respects our mask.
     """
     plain = []
     with _in_fp32(model), torch.inference_mode():
@@ -102,7 +104,7 @@ def packed_difference(model: "PreTrainedModel", prompts: Sequence[PromptTokens],
 
 @contextmanager
 def _in_fp32(model: "PreTrainedModel") -> Iterator[None]:
-    """Parameters alone: a cast of the whole model and back would round the buffers of its positions."""
+    """Parameters only: casting the whole model back and forth would round its position buffers."""
     kept = [(parameter, parameter.dtype) for parameter in model.parameters()]
     for parameter, _ in kept:
         parameter.data = parameter.data.float()
@@ -138,7 +140,7 @@ def _packed_batch(prompts: Sequence[PromptTokens]) -> _Batch:
     rows, length = len(prompts), max(prompt.packed_length for prompt in prompts)
     tokens = torch.zeros(rows, length, dtype=torch.long)
     positions = torch.zeros(rows, length, dtype=torch.long)
-    # padding sees itself: a softmax over nothing is not finite
+    # padding attends to itself: a softmax over nothing is not finite
     sees = torch.eye(length, dtype=torch.bool).repeat(rows, 1, 1)
     read_rows, read_columns = [], []
     for row, prompt in enumerate(prompts):
@@ -156,14 +158,14 @@ def _packed_batch(prompts: Sequence[PromptTokens]) -> _Batch:
             read_rows.append(row)
             read_columns.append(end - 1)
             start = end
-    # bf16 has the smallest range of the dtypes that models run in, so its minimum survives every conversion
+    # bf16 has the smallest range of the dtypes in use, so its minimum survives every conversion
     hidden = torch.finfo(torch.bfloat16).min
     mask = torch.zeros(sees.shape).masked_fill_(~sees, hidden).unsqueeze(1)
     return _Batch(tokens, positions, mask, torch.tensor(read_rows), torch.tensor(read_columns))
 
 
 def _separate_batch(prompts: Sequence[PromptTokens]) -> _Batch:
-    """Padding stands behind every answer that is read, so causal attention alone keeps it out of sight."""
+    """Padding comes after every answer that is read, so causal attention alone hides it."""
     sequences = [(*prompt.body, *suffix) for prompt in prompts for suffix in prompt.suffixes]
     tokens = torch.zeros(len(sequences), max(map(len, sequences)), dtype=torch.long)
     for row, sequence in enumerate(sequences):

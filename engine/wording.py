@@ -1,7 +1,7 @@
-"""How two texts compare: words, stems, sentences, and the step on which they agree. Refuses meaning: no model here.
+"""Compares texts by words, stems and sentences, and says how closely they agree. Refuses meaning: no model here.
 
-Stems are a light English suffix stripper, enough to bring "finishes", "finished" and "finish" together; words of
-other scripts pass through as they are, and each CJK character counts as a word.
+Stems come from a light English suffix stripper, enough to bring "finishes", "finished" and "finish" together; words in
+other scripts are unchanged, and each CJK character counts as a word.
 """
 
 import re
@@ -16,10 +16,10 @@ from typing import Final, Literal
 from data.ids import normal_form
 
 CLOSE_SIMILARITY: Final = 0.8
-"""Stem similarity from which two texts count as the same but for small repairs."""
+"""Stem similarity above which two texts count as the same apart from small repairs."""
 
 _MOST_ORDERED: Final = 4_000_000
-"""Product of word counts up to which order counts: the ordered comparison is quadratic, and a field may hold 1.2 MB."""
+"""Product of word counts up to which order counts: ordered comparison is quadratic, and a field may have 1.2 MB."""
 _LETTERS_LOOKED_AT: Final = 2000
 
 MatchKind = Literal["letter", "normal form", "word stems", "tolerance", "none"]
@@ -45,7 +45,7 @@ _NEGATIONS: Final = frozenset(("not", "no", "never", "none", "without", "cannot"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How closely two texts agree: the strictest step that holds, and the similarity of their stems in 0..1."""
+    """How closely two texts agree: the strictest level reached, and the similarity of their stems in 0..1."""
 
     kind: MatchKind
     similarity: float
@@ -93,14 +93,14 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 def content_stems(text: str) -> frozenset[str]:
-    """The stems of `text` that carry meaning: function words left out."""
+    """The stems of `text` without function words."""
     return frozenset(stems(text)) - _STOP_WORDS
 
 
 def similarity(left: str, right: str) -> float:
-    """Share of stems in common, in order, 0..1 (Ratcliff and Obershelp over words); 0.0 where neither has words.
+    """Share of stems in common, in order, 0..1 (Ratcliff and Obershelp over words); 0.0 if neither has words.
 
-    Texts of more than some thousand words are compared without regard to order (Dice over counted stems).
+    Texts of more than a few thousand words are compared ignoring order (Dice over counted stems).
     """
     one, other = stems(left), stems(right)
     if len(one) * len(other) > _MOST_ORDERED:
@@ -109,19 +109,19 @@ def similarity(left: str, right: str) -> float:
 
 
 def overlap(part: str, whole: str) -> float:
-    """Share of the content stems of `part` that occur in `whole`; 0.0 where `part` has none."""
+    """Share of the content stems of `part` that occur in `whole`; 0.0 if `part` has none."""
     wanted = content_stems(part)
     return len(wanted & content_stems(whole)) / len(wanted) if wanted else 0.0
 
 
 def coverage(part: str, whole: str) -> float:
-    """Share of the stems of `part`, counted, that occur in `whole`; 0.0 where `part` has none."""
+    """Share of the stems of `part`, with repetitions, that occur in `whole`; 0.0 where `part` has none."""
     wanted, given = Counter(stems(part)), Counter(stems(whole))
     return (wanted & given).total() / wanted.total() if wanted else 0.0
 
 
 def match(left: str, right: str, *, least: float = CLOSE_SIMILARITY) -> Match:
-    """The strictest step on which the two agree; "tolerance" means a stem similarity of `least` or more.
+    """The strictest level at which the two agree; "tolerance" means a stem similarity of `least` or more.
 
     Texts that differ in a number, a negation or a mathematical sign never agree by stems or tolerance.
     """
@@ -138,14 +138,14 @@ def match(left: str, right: str, *, least: float = CLOSE_SIMILARITY) -> Match:
 
 
 def _decisive(text: str) -> Counter[str]:
-    """What turns a text into another one however small it is: numbers, negations, mathematical signs."""
+    """What changes a text's meaning however small it is: numbers, negations, mathematical signs."""
     return Counter(
         w for w in words(text) if any(map(str.isdigit, w)) or w in _NEGATIONS or w.endswith("n't")
     ) + Counter(c for c in text if unicodedata.category(c) == "Sm")
 
 
 def best_match(text: str, others: Sequence[str], *, least: float = CLOSE_SIMILARITY) -> tuple[int, Match]:
-    """Index of the one of `others` nearest to `text`, and how near; (-1, none) where there are none."""
+    """Index of the closest of `others` to `text`, and how close; (-1, none) if `others` is empty."""
     order: tuple[MatchKind, ...] = ("none", "tolerance", "word stems", "normal form", "letter")
     found = (-1, Match("none", 0.0))
     for index, other in enumerate(others):
@@ -156,7 +156,7 @@ def best_match(text: str, others: Sequence[str], *, least: float = CLOSE_SIMILAR
 
 
 def unmatched(texts: Sequence[str], others: Sequence[str], *, least: float = CLOSE_SIMILARITY) -> tuple[str, ...]:
-    """Those of `texts` left over when each is paired with one of `others` of its own, closest steps first."""
+    """Those of `texts` left over after pairing texts and `others` one to one, closest levels first."""
     left, free = list(texts), list(others)
     for step in ("letter", "normal form", "word stems", "tolerance"):
         for text in list(left):
@@ -168,7 +168,7 @@ def unmatched(texts: Sequence[str], others: Sequence[str], *, least: float = CLO
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """`text` cut after . ! ? and their CJK forms; not after common abbreviations and initials."""
+    """`text` split after . ! ? and their CJK forms, but not after common abbreviations and initials."""
     found: list[list[str]] = []
     for piece in filter(None, (p.strip() for p in _SENTENCE_END.split(text))):
         if found and _ABBREVIATION.search(found[-1][-1]):
@@ -179,6 +179,6 @@ def sentences(text: str) -> tuple[str, ...]:
 
 
 def script(text: str) -> str:
-    """The writing system of most letters at the start of `text` ("LATIN", "CJK", ...); "" where it has no letter."""
+    """The writing system of most letters at the start of `text` ("LATIN", "CJK", ...); "" if it has no letters."""
     names = Counter(unicodedata.name(c, "?").split()[0] for c in text[:_LETTERS_LOOKED_AT] if c.isalpha())
     return names.most_common(1)[0][0] if names else ""

@@ -101,7 +101,7 @@ class RunHooks(transformers.TrainerCallback):
     def raise_if_cancelled(self) -> None:
         """Raises JobCancelledError where a person stopped the training; its last checkpoint stays for a resume."""
         if self.is_cancelled:
-            raise JobCancelledError("cancelled by a person")
+            raise JobCancelledError("cancelled by a user")
 
 
 def last_checkpoint(work: Path) -> Path | None:

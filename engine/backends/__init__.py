@@ -19,7 +19,7 @@ class BackendClass(Protocol):
     """What the table names: a class that opens itself from its own settings ("model", "base_url", ...)."""
 
     def open(self, settings: Mapping[str, object]) -> GeneratorBackend:
-        """Raises BackendError or ModelError: a setting is missing or wrong, or the model cannot be loaded."""
+        """Raises BackendError or ModelError if a setting is missing or wrong, or the model cannot be loaded."""
         ...
 
 
@@ -27,16 +27,16 @@ def backend_class(name: str) -> BackendClass:
     """The class behind `name`.
 
     Raises:
-        BackendError: the name is unknown (the message lists the known ones), or a library that it needs is missing.
+        BackendError: the name is unknown (the message lists the known ones), or a required library is missing.
     """
     try:
         module, attribute = BACKENDS[name].split(":")
     except KeyError:
-        raise BackendError(f"unknown generator backend {name!r}; known are {', '.join(BACKENDS)}") from None
+        raise BackendError(f"unknown generator backend {name!r}; use one of {', '.join(BACKENDS)}") from None
     try:
-        # The table is the one place that names classes by text; each is checked by the backends' contract suite.
+        # Only this table names classes by text; the backends' contract suite checks each of them.
         return cast(BackendClass, getattr(importlib.import_module(module), attribute))
     except ImportError as exc:
         raise BackendError(
-            f"generator backend {name!r} cannot be used here: {exc}; install its extra, or take another backend"
+            f"generator backend {name!r} cannot be used here: {exc}; install its extra, or use another backend"
         ) from exc

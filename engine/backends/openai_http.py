@@ -1,7 +1,7 @@
-"""Generation by any OpenAI-compatible endpoint: concurrent requests, patient retries, costs estimated beforehand.
+"""Generation through any OpenAI-compatible endpoint: concurrent requests, retries with backoff, cost estimates.
 
-Owns one endpoint's HTTP. The key comes from the environment or the caller, is sent in one header and shown nowhere.
-A server that declines an optional field (response_format, max_tokens, seed) is asked again without it.
+Owns one endpoint's HTTP. The key comes from the environment or the caller, is sent in one header and never shown.
+If a server rejects an optional field (response_format, max_tokens, seed), the request is repeated without it.
 """
 
 import logging
@@ -41,7 +41,7 @@ _MESSAGE_TOKENS: Final = 4  # a chat message costs about four tokens beside its 
 
 
 class OpenAISettings(BaseModel):
-    """What a run may say about an endpoint. The key is not among it: a run folder holds no secrets."""
+    """An endpoint's settings in a run. The key is not among them: a run folder contains no secrets."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
@@ -54,7 +54,7 @@ class OpenAISettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """Before a run: an estimate from text lengths, not a count. `cost_at_most` is in the currency of the prices."""
+    """An estimate from text lengths, made before a run. `cost_at_most` is in the currency of the prices."""
 
     requests: int
     prompt_tokens_estimate: int
@@ -88,7 +88,7 @@ class OpenAIBackend:
         self._key = api_key
         self._given_up = threading.Event()
         self._sleep = sleep or self._given_up.wait
-        self._rng = rng or random.Random()  # noqa: S311  (spreads retries, no secret)
+        self._rng = rng or random.Random()  # noqa: S311  (spreads retries, not a secret)
         self._lock = threading.Lock()
         self._declined: frozenset[str] = frozenset()
         self._url = settings.base_url.rstrip("/") + "/chat/completions"
@@ -102,7 +102,7 @@ class OpenAIBackend:
         """Settings as in OpenAISettings; address and key also from SAGEDESK_OPENAI_BASE_URL and _API_KEY.
 
         Raises:
-            BackendError: a setting is missing or does not fit.
+            BackendError: a setting is missing or invalid.
         """
         given = {name: value for name, value in settings.items() if value is not None}
         if "base_url" not in given and (address := os.environ.get(URL_VARIABLE)):
@@ -120,10 +120,10 @@ class OpenAIBackend:
         return frozenset(VARIANT_TYPE_KEYS)
 
     def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
-        """Replies in order, `concurrency` requests at a time and a few more waiting.
+        """Replies in order, with `concurrency` requests at a time and a few more queued.
 
         Raises:
-            BackendError: the key or address is refused, or nobody answers there.
+            BackendError: the key or address is rejected, or the server cannot be reached.
         """
         self._given_up.clear()
         pending = iter(requests)
@@ -137,7 +137,7 @@ class OpenAIBackend:
                 for request in islice(pending, 1):
                     running.append(pool.submit(self._reply, request, sampling))
         finally:
-            self._given_up.set()  # ends the waits between attempts, where the caller stops early
+            self._given_up.set()  # ends the waits between attempts if the caller stops early
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _reply(self, request: GenerationRequest, sampling: Sampling) -> Reply:
@@ -151,11 +151,11 @@ class OpenAIBackend:
                     if again.is_unreachable:
                         raise BackendError(
                             f"backend openai: {self._shown_url} cannot be reached ({reason}); "
-                            f"check that the server runs and the address"
+                            f"check the address and that the server is running"
                         ) from again
                     break
                 wait_s = self._wait_s(attempt, again.wait_s)
-                logger.info("request %s: %s; again in %.1f s", request.request_id, reason, wait_s)
+                logger.info("request %s: %s; trying again in %.1f s", request.request_id, reason, wait_s)
                 self._sleep(wait_s)
                 if self._given_up.is_set():
                     break
@@ -163,14 +163,14 @@ class OpenAIBackend:
         return Reply(request.request_id, "", "error", detail, 0, 0)
 
     def _wait_s(self, attempt: int, asked_s: float | None) -> float:
-        """Doubling with jitter, and never earlier than the server asked for."""
+        """Doubling with jitter, but never shorter than the server asked for."""
         with self._lock:
             spread = self._rng.uniform(0.5, 1.5)
         own = min(_FIRST_WAIT_S * 2.0 ** (attempt - 1) * spread, _LONGEST_WAIT_S)
         return max(own, min(asked_s or 0.0, _LONGEST_WAIT_S))
 
     def _ask(self, request: GenerationRequest, sampling: Sampling) -> Reply:
-        """One exchange, repeated at once while the server declines optional fields. Raises _TryAgain, BackendError."""
+        """One exchange, repeated at once while the server rejects optional fields. Raises _TryAgain, BackendError."""
         while True:
             declined = self._declined
             try:
@@ -192,12 +192,12 @@ class OpenAIBackend:
             completion = _Completion.model_validate_json(response.content)
         except ValidationError as exc:
             shown = response.text[:60].replace("\n", " ")
-            raise _TryAgain(f"the server answered {shown!r}, which is no chat completion") from exc
+            raise _TryAgain(f"the server answered {shown!r}, which is not a chat completion") from exc
         choice, usage = completion.choices[0], completion.usage or _Usage()
         counts = (usage.prompt_tokens, usage.completion_tokens)
         text = choice.message.content or ""
         if choice.finish_reason == "length":
-            detail = f"no end within {sampling.max_new_tokens} tokens; allow more"
+            detail = f"the reply has no end within {sampling.max_new_tokens} tokens; allow more"
             return Reply(request.request_id, text, "truncated", detail, *counts)
         if choice.finish_reason == "content_filter" or choice.message.refusal:
             detail = f"the model declined: {choice.message.refusal or 'content filter'}"
@@ -216,14 +216,14 @@ class OpenAIBackend:
         return Reply(request.request_id, "", "error", f"the server answered {response.status_code} ({said})", 0, 0)
 
     def _declines_more(self, said: str, declined: frozenset[str]) -> bool:
-        """Whether the answer names an optional field that was sent; it is left out from now on."""
+        """Whether the answer complains about an optional field that was sent; it is omitted from now on."""
         named = next((field for field in _OPTIONAL_FIELDS if field not in declined and field in said), None)
         if named is None:
             return False
         with self._lock:
             if named not in self._declined:
                 self._declined |= {named}
-                logger.warning("%s declines %s; going on without it", self._shown_url, named)
+                logger.warning("%s rejects %s; continuing without it", self._shown_url, named)
         return True
 
     def _redacted(self, text: str) -> str:
@@ -234,7 +234,7 @@ class OpenAIBackend:
 def cost_estimate(
     requests: Iterable[GenerationRequest], sampling: Sampling, *, price_in: float, price_out: float
 ) -> CostEstimate:
-    """What a run may cost; prices are per million tokens. Four ASCII characters, or one other, count as a token."""
+    """A run's estimated cost; prices are per million tokens. A token is four ASCII characters or one other."""
     count = prompt_tokens = 0
     for request in requests:
         count += 1
@@ -245,7 +245,7 @@ def cost_estimate(
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds of a Retry-After header, in either of its forms; None where it is absent or nonsense."""
+    """Seconds of a Retry-After header, in either of its forms; None if it is absent or invalid."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value)
@@ -265,7 +265,7 @@ def _tokens(text: str) -> int:
 
 def _body(request: GenerationRequest, sampling: Sampling, model: str, declined: frozenset[str]) -> dict[str, object]:
     schema = {"name": "variant", "strict": True, "schema": reply_schema(request, sampling.max_new_tokens)}
-    # newer OpenAI models decline the name that every other server knows
+    # newer OpenAI models reject the name that every other server knows
     length = "max_completion_tokens" if "max_tokens" in declined else "max_tokens"
     body: dict[str, object] = {
         "model": model,

@@ -1,7 +1,7 @@
-"""States of prompt beginnings that many prompts share, so that a demonstration is read once and not per request.
+"""Cached states of shared prompt prefixes, so that a demonstration is read once and not for every request.
 
-Owns keys and values of prefixes, and laying them side by side for a batch. Refuses models whose attention forgets
-(sliding windows, recurrent layers): there a prefix cannot be taken out of its sequence.
+Owns the prefixes' keys and values, and assembling them into batches. Refuses models whose attention forgets (sliding
+windows, recurrent layers), where a prefix cannot be separated from its sequence.
 """
 
 from collections import OrderedDict
@@ -18,14 +18,14 @@ _ENTRIES: Final = 16
 
 
 class _States(NamedTuple):
-    """Of one layer: (1, heads, tokens, width)."""
+    """One layer's states: (1, heads, tokens, width)."""
 
     keys: torch.Tensor
     values: torch.Tensor
 
 
 class PrefixCache:
-    """Keeps the states of the most recently used prefixes of one model."""
+    """The states of one model's most recently used prefixes."""
 
     def __init__(self, model: "PreTrainedModel") -> None:
         self._model = model
@@ -33,7 +33,7 @@ class PrefixCache:
 
     @staticmethod
     def is_possible(model: "PreTrainedModel") -> bool:
-        """Also not with a transformers that names caches otherwise, such as vLLM's: prompts are read whole there."""
+        """Also false if transformers names its caches differently, as vLLM's does: prompts are then read whole."""
         from transformers import DynamicCache
         from transformers.cache_utils import DynamicLayer
         from transformers.modeling_outputs import BaseModelOutputWithPast
@@ -44,7 +44,7 @@ class PrefixCache:
         return bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
 
     def batch(self, prefixes: Sequence[tuple[int, ...]]) -> "DynamicCache":
-        """A cache whose row i ends with the states of `prefixes[i]`; what stands before it must be masked."""
+        """A cache whose row i ends with the states of `prefixes[i]`; whatever comes before must be masked."""
         from transformers import DynamicCache
 
         longest = max(map(len, prefixes))

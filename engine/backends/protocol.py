@@ -1,4 +1,4 @@
-"""What a generator backend is: prompts in, replies out, in order, nothing dropped."""
+"""The generator backend interface: requests in, replies out, in order, none dropped."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from engine.prompts import GenerationRequest
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is drawn. `temperature` 0 is greedy; `max_new_tokens` bounds the reply."""
+    """How replies are sampled. `temperature` 0 is greedy; `max_new_tokens` limits the reply."""
 
     temperature: float = 0.8
     top_p: float = 0.95
@@ -19,7 +19,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A backend's answer to one request: raw text, or why there is none. Token counts are the backend's own."""
+    """A backend's answer to one request: raw text, or why there is none. Tokens are counted by the backend."""
 
     request_id: str
     text: str
@@ -30,7 +30,7 @@ class Reply:
 
 
 class GeneratorBackend(Protocol):
-    """A way to write variants. `model` names model and version for the recipe, `prompt_version` how it was asked."""
+    """A way of writing variants. `model` (name and version) and `prompt_version` are recorded in recipes."""
 
     name: str
     model: str
@@ -39,7 +39,7 @@ class GeneratorBackend(Protocol):
     def supported_types(self) -> frozenset[VariantTypeKey]: ...
 
     def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
-        """One reply a request, in the order of `requests`; a failed one is a Reply with `failure` set.
+        """One reply per request, in the order of `requests`; on failure, a Reply with `failure` set.
 
         Raises:
             BackendError: nothing can be generated at all (no model, no server).

@@ -1,6 +1,6 @@
-"""The reply's JSON schema, bounded for one request: the options of its type, texts that fit the token budget.
+"""The reply's JSON schema for one request: the option count of its type, and texts that fit the token budget.
 
-Only this built-in schema reaches a decoder, never one from a user or a model. Strictness stays with `engine.candidate`.
+Only this built-in schema reaches a decoder, never one from a user or a model. `engine.candidate` still parses strictly.
 """
 
 import copy
@@ -11,26 +11,26 @@ from engine.candidate import MAX_CONTEXT_CHARACTERS, MAX_OPTION_CHARACTERS, REPL
 from engine.prompts import GenerationRequest
 from engine.variant_types.table import VARIANT_TYPES
 
-# Small models fill what they may: at three characters a token a reply that uses all of it still closes in time.
+# Small models fill whatever is allowed: at three characters per token even the longest reply closes in time.
 _CHARACTERS_PER_TOKEN: Final = 3
-# Tuned models close by themselves, and what must be copied may be long: no bound below what the tokens can spell.
+# Tuned models close by themselves, and texts to copy may be long: no bound below what the tokens can spell.
 _TUNED_CHARACTERS_PER_TOKEN: Final = 6
 _CONTEXT_SHARE: Final = 0.5
 
 _LAYOUT: Final = {
-    # the spaces of json.dumps, as the prompt's demonstration has them; free white space lets a small model idle
+    # the spaces of json.dumps, as in the prompt's demonstration; with free white space a small model idles
     "whitespace_flexible": False,
     "item_separator": ", ",
     "key_separator": ": ",
-    # without \u, \b and \f, which spell characters that are no text
+    # without \u, \b and \f, which spell characters that are not text
     "json_allowed_escapes": 'nrt"\\',
 }
 
 
 def reply_schema(request: GenerationRequest, max_new_tokens: int, *, is_tuned: bool = False) -> dict[str, Any]:
-    """REPLY_SCHEMA with exact option count and with lengths that a reply of `max_new_tokens` can hold.
+    """REPLY_SCHEMA with the exact option count and lengths that fit into `max_new_tokens`.
 
-    `is_tuned`: bounded only by what so many tokens can spell, see `engine.tuned_generator`.
+    `is_tuned`: bounded only by what that many tokens can spell, see `engine.tuned_generator`.
     """
     options = VARIANT_TYPES[request.variant_type].option_count(request.question)
     if is_tuned:
@@ -41,10 +41,10 @@ def reply_schema(request: GenerationRequest, max_new_tokens: int, *, is_tuned: b
 
 
 def grammar_schema_json(request: GenerationRequest, max_new_tokens: int, *, is_tuned: bool = False) -> str:
-    """The same for llguidance, which also holds texts to begin with something: the strict parser refuses blank ones.
+    """The same for llguidance, which also requires texts not to be blank, as the strict parser refuses blank ones.
 
-    Not every server takes a pattern beside a length, so only this decoder gets it. The layout travels in the schema,
-    because vLLM passes nothing else on.
+    Not every server accepts a pattern together with a length, so only this decoder gets it. The layout is part of the
+    schema because vLLM passes on nothing else.
     """
     schema = reply_schema(request, max_new_tokens, is_tuned=is_tuned)
     schema["x-guidance"] = _LAYOUT

@@ -1,7 +1,7 @@
-"""Sampling with one generator a row, so that what a row says depends on its own seed and not on its neighbours.
+"""Sampling with one random generator per row, so that a row depends on its own seed and not on its neighbours.
 
-A logits processor that also chooses: it leaves one finite score, and greedy decoding takes it. Equal seeds give equal
-replies in any batch up to rounding of the logits, whose last bits a matrix product of another shape may change.
+A logits processor that also picks the token: it leaves one finite score, and greedy decoding takes it. Equal seeds
+give equal replies in any batch, up to rounding: the logits' last bits depend on the shape of the matrix product.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import torch
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
-# The nucleus is nearly always inside the first 256 tokens; sorting the whole vocabulary costs 20 times more.
+# The nucleus is nearly always within the top 256 tokens; sorting the whole vocabulary costs 20 times as much.
 _FIRST_TOKENS: Final = 256
 
 
@@ -36,7 +36,7 @@ class SeededRows:
         self._is_finished = [False] * len(seeds)
 
     def __call__(self, _input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """`scores` (rows, vocabulary) -> the same shape, minus infinity but for the chosen token of each row."""
+        """`scores` (rows, vocabulary) -> the same shape, minus infinity except for each row's chosen token."""
         scores = scores.float()
         if self._matchers is not None:
             scores = self._allowed(scores)
@@ -52,13 +52,13 @@ class SeededRows:
         return only.scatter_(1, chosen[:, None], 0.0)
 
     def _drawn(self, scores: torch.Tensor) -> torch.Tensor:
-        """One token a row: the nucleus' distribution, inverted at a uniform number of the row's own generator."""
+        """One token per row: inverse transform sampling from the nucleus with the row's own generator."""
         probabilities = torch.softmax(scores / self._temperature, dim=-1)
         ordered, tokens = probabilities.topk(min(_FIRST_TOKENS, scores.shape[1]), dim=-1)
         if bool((ordered.sum(dim=-1) < self._top_p).any()):
             ordered, tokens = probabilities.sort(dim=-1, descending=True)
         before = ordered.cumsum(dim=-1) - ordered
-        ordered = ordered.masked_fill(before >= self._top_p, 0.0)  # the most probable token always stays
+        ordered = ordered.masked_fill(before >= self._top_p, 0.0)  # always keep the most probable token
         draws = torch.stack([torch.rand(1, generator=generator) for generator in self._generators]).to(scores.device)
         cumulative = ordered.cumsum(dim=-1)
         at = torch.searchsorted(cumulative, draws * cumulative[:, -1:], right=True)
@@ -68,7 +68,7 @@ class SeededRows:
     def _allowed(self, scores: torch.Tensor) -> torch.Tensor:
         """`scores` without the tokens that a row's grammar forbids.
 
-        A finished row keeps all of its scores, and so does one whose grammar failed: the strict parser decides then.
+        A finished row keeps all of its scores, as does one whose grammar failed: the strict parser then decides.
         """
         for row, matcher in enumerate(self._matchers or ()):
             if not self._is_finished[row] and not matcher.is_error():

@@ -1,4 +1,4 @@
-"""The model-free backend: the types that a program can make honestly, at once. Refuses every other type by name."""
+"""The model-free backend: instant variants of the types that a program can write faithfully. Refuses all others."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
@@ -12,11 +12,11 @@ from engine.variant_types.table import VARIANT_TYPES
 from engine.variant_types.variant_type import Refusal
 
 RULES_VERSION: Final = "rules-1"
-"""Raised whenever a recipe makes another candidate from the same request."""
+"""Incremented whenever a recipe makes a different candidate from the same request."""
 
 
 class RulesBackend:
-    """Recipes of `engine.variant_types`; the sampling settings mean nothing to it, the seed of a request all."""
+    """The recipes of `engine.variant_types`; uses a request's seed and ignores the sampling settings."""
 
     name: ClassVar[str] = "rules"
     prompt_version: ClassVar[str] = PROMPT_VERSION
@@ -25,23 +25,23 @@ class RulesBackend:
         self.model = RULES_VERSION
 
     @classmethod
-    def open(cls, settings: Mapping[str, object]) -> "RulesBackend":  # noqa: ARG003  (the convention of every backend)
-        """Has no settings of its own; further keys are ignored."""
+    def open(cls, settings: Mapping[str, object]) -> "RulesBackend":  # noqa: ARG003  (every backend's signature)
+        """Has no settings; all keys are ignored."""
         return cls()
 
     def supported_types(self) -> frozenset[VariantTypeKey]:
         return frozenset(key for key, kind in VARIANT_TYPES.items() if kind.write is not None)
 
     def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:  # noqa: ARG002  (GeneratorBackend)
-        """One reply a request, in order; what cannot be made honestly is "unsupported", with the reason."""
+        """One reply per request, in order; what it cannot write faithfully is "unsupported", with the reason."""
         return map(_reply, requests)
 
 
 def _reply(request: GenerationRequest) -> Reply:
     kind = VARIANT_TYPES[request.variant_type]
     if kind.write is None:
-        return _unsupported(request, f"rules cannot make {kind.name}: {kind.write_refusal}")
-    made = kind.write(request.question, request.distractor_questions, Random(request.seed))  # noqa: S311  (samples, no secrets)
+        return _unsupported(request, f"the rules backend cannot make {kind.name}: {kind.write_refusal}")
+    made = kind.write(request.question, request.distractor_questions, Random(request.seed))  # noqa: S311  (samples, not secrets)
     if isinstance(made, Refusal):
         return _unsupported(request, f"{kind.name}: {made.reason}")
     return Reply(request.request_id, reply_text(made), "", "", prompt_tokens=0, generated_tokens=0)

@@ -1,7 +1,7 @@
-"""Generation with a causal language model in this process: fp32 on the CPU, bf16 on a GPU where there is one.
+"""Generation with a causal language model in this process: fp32 on the CPU, bf16 on a GPU if there is one.
 
-Owns loading such a model safely and batched sampling with a seed a row. Replies are held to the reply's schema by
-constrained decoding (llguidance): they parse then, which is not yet sense. Refuses unsafe folders.
+Owns loading such a model safely and batched sampling with one seed per row. Constrained decoding (llguidance) makes
+replies follow the schema: they can be parsed, though they need not make sense. Refuses unsafe folders.
 """
 
 import logging
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BATCHES_A_WINDOW: Final = 4
-# Below this a prefix costs less to read again than to keep and copy.
+# A shorter prefix is cheaper to read again than to keep and copy.
 _SHORTEST_PREFIX: Final = 32
 
 
 class _Prompt(NamedTuple):
-    """`prefix`: tokens that all requests of a type and model begin with, () where they cannot be shared."""
+    """`prefix`: tokens that all requests of a type begin with; () if they cannot be shared."""
 
     prefix: tuple[int, ...]
     rest: tuple[int, ...]
@@ -43,7 +43,7 @@ class _Prompt(NamedTuple):
 
 
 class TransformersBackend:
-    """Keeps one model in memory; `model` is the folder's name and the first digits of its fingerprint."""
+    """Keeps one model in memory; `model` is the folder's name with the first digits of its fingerprint."""
 
     name: ClassVar[str] = "transformers"
 
@@ -58,9 +58,9 @@ class TransformersBackend:
         shares_prefixes: bool = True,
         is_tuned: bool = False,
     ) -> None:
-        """`shares_prefixes`: read a type's demonstration once; it is three quarters of a prompt.
+        """`shares_prefixes`: read a type's demonstration, three quarters of a prompt, only once.
 
-        `is_tuned`: the model gets the short prompts that it was tuned on.
+        `is_tuned`: use the short prompts that the model was tuned on.
         """
         from engine.backends.prefix_cache import PrefixCache
 
@@ -77,7 +77,7 @@ class TransformersBackend:
 
     @classmethod
     def open(cls, settings: Mapping[str, object]) -> "TransformersBackend":
-        """`model`: a folder or hub id, the embedded one if None; `batch_size` (16); `constrained` (True).
+        """`model`: a folder or hub id, or None for the embedded one; `batch_size` (16); `constrained` (True).
 
         Raises:
             ModelError: the model is missing, unsafe or cannot be loaded.
@@ -99,7 +99,7 @@ class TransformersBackend:
         return frozenset(VARIANT_TYPE_KEYS)
 
     def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
-        """Replies in order; within a window of a few batches, prompts of like length share a batch."""
+        """Replies in order; within a window of a few batches, prompts of similar length share a batch."""
         pending = iter(requests)
         while window := list(islice(pending, self._batch_size * _BATCHES_A_WINDOW)):
             prompts = [self._prompt(request) for request in window]
@@ -114,7 +114,7 @@ class TransformersBackend:
                 yield self._reply(request, prompts[index].length, tails.get(index), sampling)
 
     def _prompt(self, request: GenerationRequest) -> _Prompt:
-        """Cut after the demonstration, where the tokenizer cuts alike apart and joined."""
+        """Split after the demonstration, if the parts tokenise the same separately and joined."""
         messages = request_messages(request, is_tuned=self._is_tuned)
         text = str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
         if self._prefixes is None:
@@ -129,13 +129,13 @@ class TransformersBackend:
         return _Prompt(prefix, self._tokens(text[len(shared) :] if prefix else text))
 
     def _tokens(self, text: str) -> tuple[int, ...]:
-        """The template has written its special tokens, the one at the beginning of the text included."""
+        """Adds no special tokens: the template has written them, including the beginning-of-text token."""
         return tuple(int(token) for token in self._tokenizer(text, add_special_tokens=False).input_ids)
 
     def _sample(
         self, requests: Sequence[GenerationRequest], prompts: Sequence[_Prompt], sampling: Sampling
     ) -> list[list[int]]:
-        """The generated tokens of each row, its end token included where it came."""
+        """The generated tokens of each row, including its end token if there is one."""
         import torch
         from transformers import LogitsProcessorList
 
@@ -187,13 +187,13 @@ class TransformersBackend:
         self, request: GenerationRequest, prompt_tokens: int, tail: list[int] | None, sampling: Sampling
     ) -> Reply:
         if tail is None:
-            detail = f"the prompt takes {prompt_tokens} tokens, too many for this model; shorten the question"
+            detail = f"the prompt has {prompt_tokens} tokens, too many for this model; shorten the question"
             return Reply(request.request_id, "", "error", detail, prompt_tokens, 0)
         is_ended = bool(tail) and tail[-1] in self._end_tokens
         text = str(self._tokenizer.decode(tail, skip_special_tokens=True))
         if is_ended:
             return Reply(request.request_id, text, "", "", prompt_tokens, len(tail))
-        detail = f"no end within {sampling.max_new_tokens} tokens; allow more or use a stronger model"
+        detail = f"the reply has no end within {sampling.max_new_tokens} tokens; allow more or use a stronger model"
         return Reply(request.request_id, text, "truncated", detail, prompt_tokens, len(tail))
 
     def _fits(self, prompt: _Prompt, sampling: Sampling) -> bool:
@@ -201,17 +201,17 @@ class TransformersBackend:
         return not isinstance(longest, int) or prompt.length + sampling.max_new_tokens <= longest
 
     def _open_grammar_tokenizer(self) -> "LLTokenizer | None":
-        """None where llguidance is missing or cannot read the tokenizer: replies are then parsed strictly, no more."""
+        """None if llguidance is missing or cannot read the tokenizer: replies are then only parsed strictly."""
         try:
             from llguidance.hf import from_tokenizer
         except ImportError:
-            logger.warning("llguidance is not installed: replies are not held to the schema while they are written")
+            logger.warning("llguidance is not installed: replies are generated without the schema constraint")
             return None
         width = int(self._model.get_output_embeddings().weight.shape[0])  # type: ignore[no-untyped-call]
         try:
             return from_tokenizer(self._tokenizer, n_vocab=width, eos_token=sorted(self._end_tokens))  # type: ignore[arg-type]
         except (ValueError, RuntimeError) as exc:
-            logger.warning("model %s: its tokenizer does not serve constrained decoding (%s)", self.model, exc)
+            logger.warning("model %s: its tokenizer does not support constrained decoding (%s)", self.model, exc)
             return None
 
     def _matchers(self, requests: Sequence[GenerationRequest], sampling: Sampling) -> "list[LLMatcher] | None":
@@ -224,10 +224,10 @@ class TransformersBackend:
 
 
 def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """Model and tokenizer of a safetensors folder; fp32 on the CPU (bf16 costs 5.7 times more there), bf16 on a GPU.
+    """Model and tokenizer from a safetensors folder; fp32 on the CPU (bf16 is 5.7 times slower there), bf16 on a GPU.
 
     Raises:
-        ModelError: the folder must not or cannot be loaded, or the libraries are missing.
+        ModelError: the folder must not or cannot be loaded, or libraries are missing.
     """
     refuse_unsafe_folder(folder)
     try:
@@ -259,7 +259,7 @@ def load_causal_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokeniz
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer alone. Raises ModelError where it cannot be read."""
+    """The tokenizer only. Raises ModelError if it cannot be read."""
     from transformers import AutoTokenizer
 
     try:
@@ -273,16 +273,16 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
 
 
 def require_chat_template(tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
-    """Raises ModelError where the model in `folder` does not say how it is talked to."""
+    """Raises ModelError if the model in `folder` has no chat template."""
     if tokenizer.chat_template is None:
         raise ModelError(f"model folder {folder} has no chat template; use an instruction-tuned model")
 
 
 def _end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
-    """Every token that ends a reply. Raises ModelError where the model names none."""
+    """Every token that ends a reply. Raises ModelError if the model defines none."""
     named = [tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)]
     flat = [token for entry in named for token in (entry if isinstance(entry, list) else [entry])]
     ends = {int(token) for token in flat if token is not None}
     if not ends:
-        raise ModelError("the model names no end-of-text token, so its replies would never end; use another")
+        raise ModelError("the model defines no end-of-text token, so its replies would never end; use another model")
     return frozenset(ends)

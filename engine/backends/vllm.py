@@ -1,8 +1,7 @@
-"""Generation by vLLM in this process, for GPU workers: continuous batching, constrained replies, a seed a request.
+"""Generation by vLLM in this process, for GPU workers: continuous batching, constrained replies, one seed per request.
 
-Written against vLLM 0.29 to 0.33, run with the CPU build of 0.32. Refuses unsafe folders (`engine.model_safety`), and
-vLLM's reports of its use to its makers. Two runs on a GPU may differ in the last bits, so the same seed promises the
-same replies on a CPU only.
+Written for vLLM 0.29 to 0.33, tested with the CPU build of 0.32. Refuses unsafe folders (`engine.model_safety`) and
+vLLM's usage reporting. GPU runs may differ in the last bits, so only on a CPU does a seed guarantee the replies.
 """
 
 import json
@@ -26,20 +25,22 @@ from engine.tuned_generator import is_tuned, prompt_version
 if TYPE_CHECKING:
     from vllm import LLM, RequestOutput, SamplingParams
 
-# vLLM schedules inside a window; a window bounds the memory of what waits, and is the grain of progress.
+# vLLM schedules within a window; its size limits the memory of waiting requests and is the step of progress.
 _WINDOW: Final = 512
-# The sample questions' prompts take 600 to 700 tokens; room for longer ones costs memory only when it is used.
+# The sample questions' prompts have 600 to 700 tokens; space for longer ones only costs memory when used.
 _LONGEST: Final = 4096
 _CPU_CACHE_BYTES: Final = 2 << 30
-_ENDED: Final = "backend vllm: its process ended while it wrote; the run's log says why, then resume the run"
+_ENDED: Final = (
+    "backend vllm: its process ended while generating; see the run's log for the reason, then resume the run"
+)
 
 
 class VllmSettings(BaseModel):
-    """What a run may say about the engine. `model`: folder or hub id, the embedded one if None.
+    """The engine's settings in a run. `model`: a folder or hub id, or None for the embedded one.
 
-    `max_model_len`: tokens of prompt and reply together, 4096 or what the model takes if None. `dtype` and
-    `enforce_eager` (nothing compiled: a quicker start, slower tokens) if None: vLLM's choice on a GPU; on a CPU fp32
-    and eager, because 16-bit arithmetic is slow there and compiling takes a minute.
+    `max_model_len`: tokens of prompt and reply together; None for 4096 or the model's own limit. `dtype` and
+    `enforce_eager` (no compilation: quicker start, slower generation): None for vLLM's choice on a GPU, and fp32 and
+    eager on a CPU, where 16-bit arithmetic is slow and compiling takes a minute.
     """
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
@@ -52,12 +53,12 @@ class VllmSettings(BaseModel):
 
 
 class VllmBackend:
-    """Keeps one vLLM engine; `model` is the folder's name and the first digits of its fingerprint."""
+    """Keeps one vLLM engine; `model` is the folder's name with the first digits of its fingerprint."""
 
     name: ClassVar[str] = "vllm"
 
     def __init__(self, engine: "LLM", *, model_name: str, longest: int, is_tuned: bool = False) -> None:
-        """`longest`: tokens of prompt and reply together. `is_tuned`: the model gets the prompts it was tuned on."""
+        """`longest`: tokens of prompt and reply together. `is_tuned`: use the prompts the model was tuned on."""
         self.model = model_name
         self.prompt_version = prompt_version(tuned=is_tuned)
         self._is_tuned = is_tuned
@@ -69,22 +70,22 @@ class VllmBackend:
         """Settings as in VllmSettings.
 
         Raises:
-            BackendError: a setting does not fit, or vLLM is not installed here or finds no device.
+            BackendError: a setting is invalid, or vLLM is not installed or finds no device.
             ModelError: the model is missing, unsafe or cannot be loaded.
         """
         parsed = _parsed(settings)
-        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # read when vLLM is imported, here and in its processes
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")  # read on vLLM's import, here and in its processes
         try:
             from transformers import AutoTokenizer
             from vllm import LLM
             from vllm.platforms import current_platform
         except ImportError as exc:
             raise BackendError(
-                f"backend vllm: {exc.name or 'vllm'} is not installed; make a worker environment (docs/worker.md) "
-                f"and name its interpreter in SAGEDESK_WORKER_PYTHON"
+                f"backend vllm: {exc.name or 'vllm'} is not installed; set up a worker environment (docs/worker.md) "
+                f"and set SAGEDESK_WORKER_PYTHON to its interpreter"
             ) from exc
         if current_platform.is_unspecified():
-            raise BackendError("backend vllm: there is no GPU that vLLM can use here; take the backend transformers")
+            raise BackendError("backend vllm: there is no GPU here that vLLM can use; use the backend transformers")
         folder = model_folder(parsed.model)
         longest = parsed.max_model_len or min(_LONGEST, _positions(folder))
         try:
@@ -97,16 +98,16 @@ class VllmBackend:
                 load_format="safetensors",
                 max_model_len=longest,
                 gpu_memory_utilization=parsed.gpu_memory_utilization,
-                # the demonstrations of a type are the same for every question and stand first
+                # a type's demonstration is the same for every question and comes first
                 enable_prefix_caching=True,
-                # the decoder that our schema is written for; a request cannot choose it
+                # the decoder our schema is written for; a request cannot choose it
                 structured_outputs_config={"backend": "guidance"},
                 **_device_options(parsed, is_cpu=current_platform.is_cpu()),
             )
         except (ValueError, RuntimeError, OSError) as exc:
             raise ModelError(
-                f"vLLM cannot load {folder} ({_reason(exc)}); the run's log says more, a smaller max_model_len "
-                f"or model takes less memory"
+                f"vLLM cannot load {folder} ({_reason(exc)}); see the run's log; if memory is short, "
+                f"use a smaller max_model_len or model"
             ) from exc
         return cls(
             engine,
@@ -119,10 +120,10 @@ class VllmBackend:
         return frozenset(VARIANT_TYPE_KEYS)
 
     def generate(self, requests: Iterable[GenerationRequest], sampling: Sampling) -> Iterator[Reply]:
-        """Replies in order; vLLM makes its own batches.
+        """Replies in order; vLLM does its own batching.
 
         Raises:
-            BackendError: vLLM's process ended, for want of memory perhaps.
+            BackendError: vLLM's process ended, for example for lack of memory.
         """
         pending = iter(requests)
         while window := list(islice(pending, _WINDOW)):
@@ -144,13 +145,13 @@ class VllmBackend:
             except EngineDeadError as exc:
                 raise BackendError(_ENDED) from exc
             if any(output.outputs[0].finish_reason == "abort" for output in made):
-                raise BackendError(_ENDED)  # as replies these would be kept, and a resumed run not ask again
+                raise BackendError(_ENDED)  # as replies they would be kept, and a resumed run would not ask again
             outputs = dict(zip(fitting, made, strict=True))
         for index, request in enumerate(window):
             yield self._reply(request, len(prompts[index]), outputs.get(index), sampling)
 
     def _prompt_tokens(self, request: GenerationRequest) -> list[int]:
-        """The template has written its special tokens, the one at the beginning of the text included."""
+        """Adds no special tokens: the template has written them, including the beginning-of-text token."""
         tokenizer = self._engine.get_tokenizer()
         messages = request_messages(request, is_tuned=self._is_tuned)
         text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
@@ -160,12 +161,12 @@ class VllmBackend:
         self, request: GenerationRequest, prompt_tokens: int, output: "RequestOutput | None", sampling: Sampling
     ) -> Reply:
         if output is None:
-            detail = f"prompt and reply take more than {self._longest} tokens; raise max_model_len"
+            detail = f"prompt and reply have more than {self._longest} tokens; raise max_model_len"
             return Reply(request.request_id, "", "error", detail, prompt_tokens, 0)
         completion = output.outputs[0]
         generated = len(completion.token_ids)
         if completion.finish_reason == "length":
-            detail = f"no end within {sampling.max_new_tokens} tokens; allow more or use a stronger model"
+            detail = f"the reply has no end within {sampling.max_new_tokens} tokens; allow more or use a stronger model"
             return Reply(request.request_id, completion.text, "truncated", detail, prompt_tokens, generated)
         if completion.finish_reason != "stop":
             detail = f"vLLM ended the request with {completion.finish_reason!r}"
@@ -193,15 +194,15 @@ def _device_options(settings: VllmSettings, *, is_cpu: bool) -> dict[str, Any]:
     return {
         "dtype": settings.dtype or "float32",
         "enforce_eager": settings.enforce_eager is not False,
-        # gpu_memory_utilization would be a share of all main memory; VLLM_CPU_KVCACHE_SPACE says otherwise
+        # gpu_memory_utilization would be a share of main memory; VLLM_CPU_KVCACHE_SPACE overrides it
         "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
-        # a prompt read in two steps would turn its request's generator back, which PyTorch's CPU generator cannot do
+        # a prompt read in two steps would rewind its request's generator, which PyTorch's CPU generator cannot do
         "enable_chunked_prefill": False,
     }
 
 
 def _parsed(settings: Mapping[str, object]) -> VllmSettings:
-    """Raises BackendError that names the setting."""
+    """Raises BackendError naming the invalid setting."""
     try:
         return VllmSettings.model_validate({name: value for name, value in settings.items() if value is not None})
     except ValidationError as exc:
@@ -211,14 +212,14 @@ def _parsed(settings: Mapping[str, object]) -> VllmSettings:
 
 
 def _positions(folder: Path) -> int:
-    """How many tokens the model's config says that it takes; no bound of ours where it says nothing."""
+    """How many tokens the model takes according to its config; unlimited if it does not say."""
     config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     stated = config.get("max_position_embeddings")
     return stated if isinstance(stated, int) else _LONGEST
 
 
 def _reason(exc: Exception) -> str:
-    """One line; the first of a pydantic error only counts its findings."""
+    """One line; the first line of a pydantic error only gives a count."""
     if isinstance(exc, ValidationError):
         return str(exc.errors(include_url=False, include_input=False)[0]["msg"]).splitlines()[0]
     return first_line(exc)

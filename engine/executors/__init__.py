@@ -1,1 +1,1 @@
-"""Ways to run a step over a table."""
+"""Executors: ways to run a step over a table."""

@@ -1,7 +1,7 @@
-"""Runs a step over rows in this process, batch by batch, each batch kept as a part file. Refuses to share a folder.
+"""Runs a step over rows in this process, batch by batch, saving each batch as a part file. Refuses to share a folder.
 
-A part's name holds a hash over the step's name and version and over each row's id and content, so that an interrupted
-run, started again, repeats at most the batch that it was in; rows or a step that changed are done anew.
+A part's name contains a hash of the step's name and version and of each row's id and content, so that a restarted run
+repeats at most the batch that was interrupted; changed rows or steps are recomputed.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from data.files import whole_file
 logger = logging.getLogger(__name__)
 
 ReportProgress = Callable[[int, int], None]
-"""(rows done, rows in all), after each batch; may raise to stop the run."""
+"""(rows done, total rows), called after each batch; may raise to stop the run."""
 
 
 class Step(Protocol):
-    """A pure table-to-table function with a name and a version; `setup` once a worker, before the first call.
+    """A pure table-to-table function with a name and a version; `setup` runs once per worker, before the first call.
 
-    The version covers all that changes its output: model, prompts, settings.
+    The version covers everything that affects the output: model, prompts, settings.
     """
 
     @property
@@ -42,16 +42,16 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalExecutor:
-    """`batch_rows`: rows between two saves, two looks at a cancel, and two lines of progress."""
+    """`batch_rows`: rows between saves, cancellation checks and progress reports."""
 
     batch_rows: int = 32
 
     def run(self, step: Step, rows: pa.Table, parts: Path, report_progress: ReportProgress) -> Iterator[pa.Table]:
-        """The step's tables, one a batch, in the order of `rows`.
+        """The step's tables, one per batch, in the order of `rows`.
 
         Args:
-            rows: has a column `row_id` of strings, unique within the table.
-            parts: folder of the part files, made where absent; nobody else writes there.
+            rows: must have a string column `row_id`, unique within the table.
+            parts: folder of the part files, created if absent; nobody else may write there.
 
         Raises:
             OSError: a part cannot be written.
@@ -83,11 +83,11 @@ def _batch_key(step: Step, batch: pa.Table) -> str:
 
 
 def _read_part(file: Path) -> pa.Table | None:
-    """None where the part is absent or, after a crash of the machine, cut short."""
+    """None if the part is absent or was truncated by a machine crash."""
     if not file.exists():
         return None
     try:
         return pq.read_table(file)
     except (pa.ArrowException, OSError) as exc:
-        logger.warning("part %s is not readable (%s); its batch is done again", file, exc)
+        logger.warning("part %s cannot be read (%s); its batch will be repeated", file, exc)
         return None

@@ -1,1 +1,1 @@
-"""Job kinds: each is one function over a run folder, started as `python -m engine.jobs RUN_DIR`."""
+"""Job kinds: each is one function over a run folder, run by `python -m engine.jobs RUN_DIR`."""

@@ -1,6 +1,6 @@
-"""`python -m engine.jobs RUN_DIR`: run the job that the folder describes, and write its end into it.
+"""`python -m engine.jobs RUN_DIR`: run the job that the folder describes, and write its result there.
 
-Exit status: 0 done, 1 failed (the reason is in result.json), 3 cancelled, 4 where no result could be written.
+Exit status: 0 done, 1 failed (the reason is in result.json), 3 cancelled, 4 if no result could be written.
 """
 
 import logging
@@ -18,7 +18,7 @@ from engine.jobs.report import Reporter
 from engine.jobs.versions import VERSIONS_FILE, library_versions
 
 _ROOM: Final = ".room"
-_ROOM_BYTES: Final = 65_536  # so that a job that fills the disk can still say that it did
+_ROOM_BYTES: Final = 65_536  # so that a job that fills the disk can still report it
 
 logger = logging.getLogger(__name__)
 
@@ -36,19 +36,19 @@ def run_job(folder: RunFolder) -> RunResult:
         result = RunResult("done", counts, "")
     except JobCancelledError as exc:
         result = RunResult("cancelled", {}, str(exc))
-    except Exception as exc:  # the border of the process: nobody above can say it, so the folder must
+    except Exception as exc:  # the process boundary: nobody above can report it, so the folder must
         if isinstance(exc, SagedeskError):
             logger.error("%s", exc)
         else:
-            logger.exception("the job ended with an error")
-        # a cancel goes to the whole process group: the end of a backend's own process is then its effect
+            logger.exception("the job failed")
+        # a cancel goes to the whole process group, so a backend's own process may have ended because of it
         if reporter.is_cancelled and isinstance(exc, SagedeskError):
-            result = RunResult("cancelled", {}, "cancelled by a person")
+            result = RunResult("cancelled", {}, "cancelled by a user")
         else:
             result = RunResult("failed", {}, failure(exc, folder))
     finally:
         room.unlink(missing_ok=True)
-        with suppress(OSError):  # a full disk, told already by what could not be written before
+        with suppress(OSError):  # a full disk, already reported by an earlier failed write
             reporter.close()
     folder.finish(result)
     return result

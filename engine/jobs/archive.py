@@ -1,8 +1,8 @@
-"""A run folder on its way to a worker and back, as a folder or a tar file.
+"""A run folder's transfer to a worker and back, as a folder or a tar file.
 
-Outwards it is whole: the copies of the models that the settings name, an index of them, and `SHA256SUMS` over all that
-a worker must not find changed. Inwards nothing is believed: refuses names that lead out of the folder, links, devices,
-and more than the disk has room for.
+An exported run is complete: copies of the models named in the settings, an index of them, and `SHA256SUMS` over all
+files that must not change. An imported one is not trusted: refuses names that lead out of the folder, links, devices,
+and more data than fits on the disk.
 """
 
 import hashlib
@@ -31,22 +31,22 @@ _STAY_AT_HOME: Final = frozenset({"lock", "result.json", MODELS, SUMS})
 _GROWING: Final = frozenset({"events.jsonl", "log.txt"})
 _NOT_TAKEN_IN: Final = frozenset({"run.json", "inputs", "lock", MODELS, SUMS})
 _MOST_MEMBERS: Final = 100_000
-_SHARE_OF_FREE_ROOM: Final = 0.9  # the desk's own store lives on that disk too
+_SHARE_OF_FREE_ROOM: Final = 0.9  # the desk's own store is on that disk too
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file of the archive: `name` with slashes, relative to the run folder; the content of a file, or made here."""
+    """A file in the archive: `name` with slashes, relative to the run folder; `content` is a file or bytes."""
 
     name: str
     content: Path | bytes
 
 
 def model_copies(settings: object) -> dict[str, str]:
-    """Every model folder that the settings name by an absolute path, with the name of its copy.
+    """Every model folder named in the settings by an absolute path, with the name of its copy.
 
-    A copy has the weights as safetensors or GGUF and the texts beside them, the tokenizer's among these. Left out is
-    whatever else lies there: hidden files and folders, Python files, pickled weights (which no job loads), documents.
+    A copy has the weights as safetensors or GGUF and the text files, including the tokenizer's. Everything else is left
+    out: hidden files and folders, Python files, pickled weights (which no job loads), documents.
     """
     copies: dict[str, str] = {}
     for reference in _texts(settings):
@@ -63,7 +63,7 @@ def model_copies(settings: object) -> dict[str, str]:
 
 
 def members(folder: RunFolder, copies: Mapping[str, str]) -> Iterator[Member]:
-    """Everything that a worker needs, the sums last. Links in the run folder are left out, those of a model followed.
+    """Everything a worker needs, checksums last. Links in the run folder are skipped, links in a model followed.
 
     Raises:
         OSError: a file cannot be read.
@@ -77,7 +77,7 @@ def members(folder: RunFolder, copies: Mapping[str, str]) -> Iterator[Member]:
 
 
 def write_folder(goal: Path, content: Iterator[Member]) -> None:
-    """Into a new folder. Raises OSError."""
+    """Writes a new folder. Raises OSError."""
     for name in ("inputs", "outputs"):
         (goal / name).mkdir(parents=True)
     for member in content:
@@ -90,7 +90,7 @@ def write_folder(goal: Path, content: Iterator[Member]) -> None:
 
 
 def write_tar(goal: Path, name: str, content: Iterator[Member]) -> None:
-    """As a new tar file in which everything stands under `name`. Raises OSError."""
+    """Writes a new tar file with everything under `name`. Raises OSError."""
     with tarfile.open(goal, "x", format=tarfile.PAX_FORMAT) as tar:
         for folder in (name, f"{name}/inputs", f"{name}/outputs"):
             info = tarfile.TarInfo(folder)
@@ -109,10 +109,10 @@ def write_tar(goal: Path, name: str, content: Iterator[Member]) -> None:
 
 
 def unpacked(source: Path, scratch: Path) -> Path:
-    """The run folder that a tar file holds, written below `scratch` without its models.
+    """Unpacks a tar file's run folder below `scratch`, without its models.
 
     Raises:
-        InputError: it is no tar file, cut short, holds no run folder, or something that must not be unpacked.
+        InputError: it is not a tar file, is truncated, has no run folder, or contains something unsafe.
         OSError: it cannot be read, or the disk is full.
     """
     try:
@@ -132,20 +132,20 @@ def unpacked(source: Path, scratch: Path) -> Path:
                 with content, (scratch / name).open("xb") as out:
                     shutil.copyfileobj(content, out)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as exc:
-        raise InputError(f"{source} is no whole tar file ({exc}); copy it from the worker again") from exc
+        raise InputError(f"{source} is not a complete tar file ({exc}); copy it from the worker again") from exc
     return scratch
 
 
 def refuse_links(folder: Path) -> None:
-    """Raises InputError, naming it, for anything below `folder`, models left out, that is no file and no folder."""
+    """Raises InputError, naming it, for anything below `folder` (except models) that is neither a file nor a folder."""
     for path in folder.rglob("*"):
         inner = path.relative_to(folder)
         if inner.parts[0] != MODELS and (path.is_symlink() or not (path.is_file() or path.is_dir())):
-            raise InputError(f"{folder}: {inner} is a link or a device, which is not taken in; remove it")
+            raise InputError(f"{folder}: {inner} is a link or a device, which cannot be imported; remove it")
 
 
 def copy_back(root: Path, scratch: Path) -> None:
-    """What a worker made, copied from its folder to `scratch`. Raises OSError."""
+    """Copies what a worker produced from its folder to `scratch`. Raises OSError."""
     for path in root.iterdir():
         if not _is_made(path):
             continue
@@ -156,7 +156,7 @@ def copy_back(root: Path, scratch: Path) -> None:
 
 
 def put_in_place(scratch: Path, home: Path, trash: Path) -> None:
-    """Move what a worker made from `scratch` over what is in the run folder, the result last; all on one disk."""
+    """Replaces files in the run folder by a worker's from `scratch`, the result last; all on one disk."""
     trash.mkdir()
     for path in sorted(scratch.iterdir(), key=lambda it: (it.name == "result.json", it.name)):
         if not _is_made(path):
@@ -174,7 +174,9 @@ def _members(folder: RunFolder, copies: Mapping[str, str]) -> Iterator[Member]:
             continue
         if inner.as_posix() == "events.jsonl":
             events = file.read_bytes()
-            yield Member("events.jsonl", events[: events.rfind(b"\n") + 1])  # a killed job may have left half a line
+            yield Member(
+                "events.jsonl", events[: events.rfind(b"\n") + 1]
+            )  # a killed job may have left an incomplete line
         else:
             yield Member(inner.as_posix(), file)
     for reference, name in copies.items():
@@ -188,7 +190,7 @@ def _members(folder: RunFolder, copies: Mapping[str, str]) -> Iterator[Member]:
 
 
 def _is_made(path: Path) -> bool:
-    """Whether something directly in a run folder is the job's to make."""
+    """Whether a direct child of a run folder is produced by the job."""
     return path.name not in _NOT_TAKEN_IN and not path.name.startswith(".")
 
 
@@ -202,14 +204,14 @@ def _safe_members(tar: tarfile.TarFile, source: Path) -> list[tuple[PurePosixPat
             if name.is_absolute() or ".." in name.parts
             else "is a link or a device"
             if not (info.isfile() or info.isdir())
-            else "is there twice"
+            else "occurs twice"
             if info.isfile() and name in seen
             else None
         )
         if what is None and len(found) >= _MOST_MEMBERS:
-            raise InputError(f"{source} holds more than {_MOST_MEMBERS:,} files; take only the run folder")
+            raise InputError(f"{source} contains more than {_MOST_MEMBERS:,} files; pack only the run folder")
         if what is not None:
-            raise InputError(f"{source}: {info.name[:200]!r} {what}; nothing was unpacked")
+            raise InputError(f"{source}: {info.name[:200]!r} {what}; nothing was unpacked, pack the run folder again")
         seen.add(name)
         found.append((name, info))
     return found
@@ -218,14 +220,14 @@ def _safe_members(tar: tarfile.TarFile, source: Path) -> list[tuple[PurePosixPat
 def _root(names: Sequence[PurePosixPath], source: Path) -> PurePosixPath:
     roots = [name.parent for name in names if name.name == "run.json" and len(name.parts) <= 2]
     if len(roots) != 1:
-        raise InputError(f"{source} holds {len(roots)} run folders; give the one that the worker was given")
+        raise InputError(f"{source} contains {len(roots)} run folders; pack only the one that was sent to the worker")
     return roots[0]
 
 
 def _refuse_more_than_fits(size_bytes: int, scratch: Path, source: Path) -> None:
     room = int(shutil.disk_usage(scratch).free * _SHARE_OF_FREE_ROOM)
     if size_bytes > room:
-        raise InputError(f"{source} unpacks to {size_bytes:,} bytes, but there is room for {room:,}; free some")
+        raise InputError(f"{source} unpacks to {size_bytes:,} bytes, but there is space for only {room:,}; free some")
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Why a job failed, in one line for a person. Refuses to hide a bug: what has no known cause is told as one."""
+"""Why a job failed, in one line for the user. Refuses to hide a bug: an unknown cause is reported as unexpected."""
 
 import errno
 import sys
@@ -9,20 +9,20 @@ from data.errors import SagedeskError
 from engine.jobs.folder import RunFolder
 
 NO_RESULT_STATUS: Final = 4
-"""Exit status of a job that could not even write its result."""
+"""Exit status of a job that could not write its result."""
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-# safetensors and PyTorch tell a full disk in words of their own, without an error number
+# safetensors and PyTorch report a full disk in their own words, without an error number
 _FULL_IN_WORDS: Final = ("No space left on device", "PytorchStreamWriter failed writing")
 _NO_GPU_MEMORY: Final = ("OutOfMemoryError", "AcceleratorError")
 
 
 def failure(exc: Exception, folder: RunFolder) -> str:
-    """What went wrong and what to do next."""
+    """What went wrong, and what to do next."""
     if isinstance(exc, SagedeskError):
         return str(exc)
     if is_full_disk(exc):
-        return f"the disk is full: nothing more can be written to {folder.path}; free room, then resume the run"
+        return f"the disk is full: nothing more can be written to {folder.path}; free disk space, then resume the run"
     if isinstance(exc, ModuleNotFoundError):
         missing = f"{exc.name} is not installed for {sys.executable}, which runs the jobs"
         return f"{missing}; install it there (docs/worker.md)"
@@ -38,7 +38,7 @@ def failure(exc: Exception, folder: RunFolder) -> str:
 
 
 def is_full_disk(exc: BaseException) -> bool:
-    """Whether the error, or one that it came from, says so."""
+    """Whether the error, or one of its causes, says so."""
     return any(
         (isinstance(one, OSError) and one.errno in _FULL) or any(words in str(one) for words in _FULL_IN_WORDS)
         for one in _chain(exc)

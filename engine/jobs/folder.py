@@ -1,13 +1,13 @@
-"""The run folder: the whole contract between the desk and a job, on this machine or another.
+"""The run folder: the complete interface between the desk and a job, on this machine or another.
 
 run.json        kind, settings, seeds, code version, hashes of the inputs (written by the desk, never changed)
 inputs/*.parquet
-events.jsonl    progress, metrics and messages, one JSON object a line, appended and flushed as they happen
+events.jsonl    progress, metrics and messages, one JSON object per line, appended and flushed as they happen
 log.txt         the job's stdout, stderr and logging
-outputs/        what the job made; part files may stand there before the end
-models/         in an exported run: copies of the model folders that the settings name, and index.json, which maps
-                each of those references to its copy's name
-result.json     written last, by rename: its presence says that the job ended by itself
+outputs/        what the job produces; may contain part files before the end
+models/         in an exported run: copies of the model folders named in the settings, and index.json, which maps
+                each reference to the name of its copy
+result.json     written last, by rename: if present, the job ended by itself
 """
 
 import json
@@ -30,7 +30,7 @@ ResultState = Literal["done", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What `run.json` holds. `settings` is the job kind's own; `inputs` maps file name to SHA-256."""
+    """The content of `run.json`. `settings` depends on the job kind; `inputs` maps file names to SHA-256."""
 
     run_id: str
     kind: str
@@ -42,7 +42,7 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What `result.json` holds. `error` is one line for a person, empty when done."""
+    """The content of `result.json`. `error` is one line for the user, empty when done."""
 
     state: ResultState
     counts: Mapping[str, object]
@@ -50,7 +50,7 @@ class RunResult:
 
 
 class RunFolder:
-    """Paths and safe reads and writes of one run folder."""
+    """Paths of one run folder, and safe reads and writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class RunFolder:
         """Write inputs and `run.json` into a new folder.
 
         Raises:
-            JobError: the folder exists already or cannot be written.
+            JobError: the folder already exists or cannot be written.
         """
         folder = cls(path)
         try:
@@ -90,23 +90,25 @@ class RunFolder:
             spec = RunSpec(run_id, kind, dict(settings), seed, code_version, hashes)
             write_json(path / "run.json", {name: getattr(spec, name) for name in spec.__dataclass_fields__})
         except OSError as exc:
-            raise JobError(f"run {run_id}: cannot write its folder {path}: {exc.strerror or exc}") from exc
+            raise JobError(
+                f"run {run_id}: cannot write its folder {path}: {exc.strerror or exc}; check disk space and permissions"
+            ) from exc
         return folder
 
     def spec(self) -> RunSpec:
-        """Raises JobError when `run.json` is missing or not a run's."""
+        """Raises JobError if `run.json` is missing or invalid."""
         try:
             return RunSpec(**json.loads((self.path / "run.json").read_text("utf-8")))
         except (OSError, ValueError, TypeError) as exc:
-            raise JobError(f"{self.path} is not a run folder: {exc}") from exc
+            raise JobError(f"{self.path} is not a run folder ({exc}); give a folder that contains run.json") from exc
 
     def model(self, reference: str) -> Path:
-        """The folder of the model that a setting names: its copy in an exported run, else the reference itself.
+        """The folder of a model named in the settings: its copy in an exported run, otherwise the reference itself.
 
-        Nothing is said of what is in it; `engine.model_safety` and the registry do that.
+        Its content is not checked here; `engine.model_safety` and the registry do that.
 
         Raises:
-            JobError: `models/index.json` is damaged, or names a copy that is not there.
+            JobError: `models/index.json` is damaged, or names a missing copy.
         """
         index = self.models / MODEL_INDEX
         try:
@@ -119,14 +121,14 @@ class RunFolder:
             return Path(reference)
         copy = self.models / str(name)
         if copy.parent != self.models or copy.name == ".." or not copy.is_dir():
-            raise JobError(f"{index} names a copy {str(name)!r} of {reference} that is not there; export the run again")
+            raise JobError(f"{index} names a copy {str(name)!r} of {reference} that is missing; export the run again")
         return copy
 
     def read_input(self, name: str) -> pa.Table:
         return pq.read_table(self.inputs / f"{name}.parquet")
 
     def write_output(self, name: str, table: pa.Table) -> Path:
-        """Write `outputs/NAME.parquet` by rename, so that a half-written file is never read."""
+        """Write `outputs/NAME.parquet` by rename, so that a partly written file is never read."""
         file = self.outputs / f"{name}.parquet"
         with whole_file(file) as temporary:
             pq.write_table(table, temporary)
@@ -144,27 +146,27 @@ class RunFolder:
         )
 
     def clear_result(self) -> None:
-        """Before a resume: the outputs stay, the end is forgotten."""
+        """Call before a resume: removes the result and keeps the outputs."""
         (self.path / "result.json").unlink(missing_ok=True)
 
     def result(self) -> RunResult | None:
-        """None while the job has not ended by itself."""
+        """None unless the job has ended by itself."""
         try:
             return RunResult(**json.loads((self.path / "result.json").read_text("utf-8")))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as exc:
-            raise JobError(f"{self.path / 'result.json'} is damaged: {exc}") from exc
+            raise JobError(f"{self.path / 'result.json'} is damaged ({exc}); resume the run") from exc
 
     def ended_at(self) -> datetime | None:
-        """When the job wrote its result; None while it has not ended by itself."""
+        """When the job wrote its result; None unless it has ended by itself."""
         try:
             return datetime.fromtimestamp((self.path / "result.json").stat().st_mtime, UTC)
         except FileNotFoundError:
             return None
 
     def read_events(self, offset: int = 0) -> Iterator[tuple[int, Mapping[str, object]]]:
-        """(offset after the line, event) from byte `offset` on; a cut last line waits for its rest."""
+        """(offset after the line, event) from byte `offset`; an incomplete last line is left for the next call."""
         if not self.events.exists():
             return
         with self.events.open("rb") as lines:

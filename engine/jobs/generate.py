@@ -1,10 +1,10 @@
-"""The job that generates: `questions.parquet` in, variants with their contract checks and yields out.
+"""The generation job: reads `questions.parquet`, writes variants with their contract checks and yields.
 
 inputs/questions.parquet
-outputs/parts/*.parquet            replies so far; what a resumed run does not ask again
+outputs/parts/*.parquet            replies so far; a resumed run does not ask for them again
 outputs/variants.parquet
 outputs/contract_checks.parquet
-outputs/malformed.parquet          replies that became no variant, with their raw text and the reason
+outputs/malformed.parquet          replies that did not become variants, with their raw text and the reason
 """
 
 import json
@@ -68,8 +68,8 @@ MALFORMED_SCHEMA: Final = pa.schema(
 )
 
 
-# A cancel and a line of progress wait for their batch: rules answer a thousand a second, vLLM wants many at once,
-# a small model on two busy cores needs ten seconds and more for one reply.
+# Cancellation and progress wait for the end of a batch: rules answer a thousand requests per second, vLLM needs many
+# at once, a small model on two busy cores needs ten seconds or more per reply.
 _BATCH_ROWS: Final[Mapping[str, int]] = {"rules": 1000, "openai": 64, "vllm": 512}
 _BATCH_ROWS_OF_OTHERS: Final = 8
 
@@ -86,7 +86,7 @@ class SamplingSettings(BaseModel):
 
 
 class GenerateSettings(BaseModel):
-    """The settings of a `generate` run. `batch_rows`: requests between two saves; by the backend's pace if None."""
+    """Settings of a `generate` run. `batch_rows`: requests between saves; None to suit the backend's speed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -99,7 +99,7 @@ class GenerateSettings(BaseModel):
 
 
 class GenerateStep:
-    """Requests in, replies out; the backend's model is loaded at the first batch that has to be asked."""
+    """Requests in, replies out; the backend's model is loaded for the first batch that is not saved yet."""
 
     name: Final = "generate"
 
@@ -111,7 +111,7 @@ class GenerateStep:
         )
 
     def setup(self) -> None:
-        """The backend was opened with its settings; it loads what it needs when it is first asked."""
+        """Nothing to do: the backend is already open and loads what it needs on its first request."""
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         replies = replies_in_order(self._backend, list(requests_from(rows)), self._sampling)
@@ -119,23 +119,23 @@ class GenerateStep:
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: totals over the types, and `types` with each type's yield.
+    """Returns totals over the types, and under `types` each type's yield.
 
     Raises:
-        JobError: a setting does not fit, or there is no question.
+        JobError: a setting is invalid, or there are no questions.
         BackendError: the backend is unknown or cannot run.
-        JobCancelledError: a person stopped it; the replies so far stay for a resume.
+        JobCancelledError: a user stopped it; the replies so far are kept for a resume.
     """
     spec = folder.spec()
     settings = parsed_settings("generate", GenerateSettings, spec.settings)
     questions = list(questions_from(folder.read_input("questions")))
     if not questions:
-        raise JobError("generate: the run has no questions; import some, or widen the filter")
+        raise JobError("generate: the run has no questions; import some, or relax the filter")
     sampling = Sampling(**settings.sampling.model_dump())
     backend = backend_class(settings.backend).open(settings.backend_settings)
     types = list(dict.fromkeys(settings.types))
     requests = list(generation_requests(questions, types, per_question=settings.per_question, seed=spec.seed))
-    report.progress(0, len(requests), f"asking {backend.name} ({backend.model}) for {len(requests)} variants")
+    report.progress(0, len(requests), f"requesting {len(requests)} variants from {backend.name} ({backend.model})")
     executor = LocalExecutor(settings.batch_rows or _BATCH_ROWS.get(settings.backend, _BATCH_ROWS_OF_OTHERS))
     replies = [
         reply
@@ -162,7 +162,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
 
 
 def requests_table(requests: Iterable[GenerationRequest]) -> pa.Table:
-    """One row a request, whole: a worker needs nothing beside it. `row_id` is the request id."""
+    """One complete row per request: a worker needs nothing else. `row_id` is the request id."""
     return pa.Table.from_pylist([_request_row(request) for request in requests], schema=REQUEST_SCHEMA)
 
 
@@ -179,7 +179,7 @@ def requests_from(rows: pa.Table) -> Iterable[GenerationRequest]:
 
 
 def yields_as_json(yields: Mapping[VariantTypeKey, TypeYield]) -> dict[str, object]:
-    """Totals over the types beside the types' own, for `result.json` and the pages."""
+    """Totals over the types and each type's own counts, for `result.json` and the pages."""
     names = ("requested", "unsupported", "failed", "malformed", "duplicates", "made", "passed", "controls")
     tokens = ("prompt_tokens", "generated_tokens")
     totals: dict[str, object] = {name: sum(getattr(y, name) for y in yields.values()) for name in (*names, *tokens)}

@@ -1,7 +1,7 @@
-"""The import job: rows of outside files to questions, variants with their contract checks, and a list of refusals.
+"""The import job: turns rows of external files into questions, variants with contract checks, and a list of issues.
 
 Settings: `location` (file, folder or `hf:ID`), `benchmark`, and optionally `format`, `mapping`, `encoding`.
-A row that carries its original question along adds that question once, where no row of its own has it.
+The original question of a variant row is added once, unless it has a row of its own.
 """
 
 from collections import Counter
@@ -57,10 +57,10 @@ class _Tally:
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Write questions, variants, contract_checks and issues; returns counts of rows.
+    """Writes questions, variants, contract_checks and issues; returns counts of rows.
 
     Raises:
-        InputError: nothing at the location can be read.
+        InputError: nothing readable at the location.
     """
     settings = folder.spec().settings
     location, benchmark = str(settings["location"]), str(settings["benchmark"])
@@ -103,7 +103,7 @@ def _items(
     mapping: Mapping[str, object] | None,
     encoding: str | None,
 ) -> Iterator[Parsed | Refusal | Notice]:
-    """A file that cannot be read at all is one refusal at row 0; the other files go on."""
+    """An unreadable file becomes one refusal at row 0; the other files are still imported."""
     now = datetime.now(UTC)
     try:
         yield from read(
@@ -134,9 +134,9 @@ def _count(tally: _Tally, item: Parsed | Refusal | Notice, *, is_variants: bool)
 
 
 class _Outputs:
-    """Writes the four output files in batches, by temporary name; memory holds one batch and the carried questions.
+    """Writes the four output files in batches, under temporary names; holds one batch and the carried questions.
 
-    Two questions of one import under one source key would supersede each other: the second gets a key of its own.
+    Two questions of one import with the same source key would supersede each other, so the second gets a new key.
     """
 
     def __init__(self, outputs: Path, run_id: RunId) -> None:
@@ -185,13 +185,13 @@ class _Outputs:
             self._write()
 
     def flush_carried(self) -> int:
-        """Add the originals of variants that no row of their own brought; the number of notices on source keys."""
+        """Adds originals that have no row of their own; returns the number of notices on source keys."""
         for question_id, question in self._carried.items():
             if question_id not in self._own:
                 self._questions.append(self._under_its_own_key(question, ""))
         for file, rows in self._repeated_keys.items():
-            told = f"{rows} questions have the source key of another one; #2, #3, ... was put after it"
-            self._issue(file, 0, "notice", f"{told}. Name a column without repeats with --map key=COLUMN", "")
+            told = f"{rows} questions share their source key with another; #2, #3, ... was appended"
+            self._issue(file, 0, "notice", f"{told}. Name a column with unique values with --map key=COLUMN", "")
         return len(self._repeated_keys)
 
     def _under_its_own_key(self, question: Question, file: str) -> Question:
@@ -213,7 +213,7 @@ class _Outputs:
         self._writers["contract_checks"].write(contract_checks_table(self._checks))
         self._writers["issues"].write(pa.Table.from_pylist(self._issues, schema=ISSUE_SCHEMA))
         for rows in (self._questions, self._variants, self._checks, self._issues):
-            cast("list[object]", rows).clear()  # four lists of four types, only emptied here
+            cast("list[object]", rows).clear()  # four lists of different types, only cleared here
 
 
 class _Writer:
@@ -240,7 +240,7 @@ def _format(name: object) -> FormatName | None:
     for known in FORMATS:
         if name == known:
             return known
-    raise InputError(f"unknown format {name!r}; known are auto, {', '.join(FORMATS)}")
+    raise InputError(f"unknown format {name!r}; use one of auto, {', '.join(FORMATS)}")
 
 
 def _text_or_none(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""The table of job kinds. A kind's module, and what it needs, is imported when a run of it starts."""
+"""The table of job kinds. A kind's module and its dependencies are imported only when a run of it starts."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ def trained_role(kind: str) -> ModelRole | None:
 
 
 def job_function(kind: str) -> JobFunction:
-    """Raises JobError for an unknown kind, naming the known ones."""
+    """Raises JobError for an unknown kind, listing the known ones."""
     place = next((place for known, place in KINDS.items() if known == kind), None)
     if place is None:
         raise JobError(f"unknown job kind {kind!r}; known are {', '.join(sorted(KINDS))}")

@@ -1,16 +1,16 @@
-"""How long a run may still take, reckoned from what it did last. Refuses to guess before it has seen a pace."""
+"""Estimates a run's remaining time from its recent progress. Refuses to guess before any progress."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-_STRETCH: Final = 12  # long enough to even out an evaluation, short enough to forget parts that a resume skipped
+_STRETCH: Final = 12  # long enough to smooth out an evaluation, short enough to forget parts skipped by a resume
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a job said of its progress, and when."""
+    """One progress report of a job, with its time."""
 
     at: datetime
     done: int
@@ -18,7 +18,7 @@ class Step:
 
 
 def steps_from(events: Iterable[Mapping[str, object]]) -> list[Step]:
-    """The progress among a run's events, oldest first."""
+    """The progress reports among a run's events, oldest first."""
     return [
         Step(
             datetime.fromisoformat(str(event["at"])),
@@ -31,13 +31,13 @@ def steps_from(events: Iterable[Mapping[str, object]]) -> list[Step]:
 
 
 def time_left_s(steps: Iterable[Step], *, since: datetime | None, now: datetime) -> float | None:
-    """Seconds until the present stage is through, never negative; None while no pace is known.
+    """Seconds until the current stage is finished, never negative; None while the pace is unknown.
 
-    Goes by the last steps of the present stage: a stage counts from its own start with its own total. Silence counts
-    as work on the step that comes next, so a job that hangs is not soon done for ever.
+    Based on the latest steps of the current stage, each stage counting from its own start to its own total. Silence
+    counts as work on the next step, so that a hanging job does not look nearly done forever.
 
     Args:
-        since: when the process started; what an earlier one of the same run did says nothing of this one's pace.
+        since: when the process started; an earlier process of the same run says nothing about this one's pace.
     """
     stretch: list[Step] = []
     for step in steps:

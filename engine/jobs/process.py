@@ -1,6 +1,6 @@
-"""One job's process: started in its own group with its folder locked, followed by its events, asked to stop, killed.
+"""One job's process: started in its own group with its folder locked, followed through its events, stopped or killed.
 
-Knows nothing of the store; what a run's end means is the supervisor's.
+Knows nothing of the store; the supervisor decides what the end of a run means.
 """
 
 import fcntl
@@ -21,15 +21,15 @@ from data.records import Run
 from engine.jobs.failures import NO_RESULT_STATUS
 from engine.jobs.folder import RunFolder
 
-_JOB_NICENESS: Final = 5  # reviewing on the same machine must not stutter
+_JOB_NICENESS: Final = 5  # keeps reviewing on the same machine responsive
 
 _DYING_S: Final = 2.0
 _SIGNALS: Final[Mapping[int, str]] = {
-    signal.SIGKILL: " (killed: often the system does so when memory runs out)",
+    signal.SIGKILL: " (killed, often by the system when memory runs out)",
     signal.SIGTERM: " (asked to end)",
     signal.SIGSEGV: " (a library crashed)",
-    signal.SIGABRT: " (a library gave up)",
-    signal.SIGBUS: " (memory or a mapped file was gone: often a full disk)",
+    signal.SIGABRT: " (a library aborted)",
+    signal.SIGBUS: " (memory or a mapped file became unavailable, often because of a full disk)",
 }
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the events said last; `total` is None while unknown."""
+    """The latest progress in the events; `total` is None while unknown."""
 
     done: int = 0
     total: int | None = None
@@ -45,14 +45,14 @@ class Progress:
 
 
 class ReadProgress(NamedTuple):
-    """`offset` is where the events were read to, in bytes."""
+    """`offset`: how far the events have been read, in bytes."""
 
     offset: int
     progress: Progress
 
 
 def progress_since(folder: RunFolder, offset: int = 0, before: Progress = Progress()) -> ReadProgress:
-    """What the events after `offset` make of the progress `before` them."""
+    """The progress after the events from `offset` on, given the progress `before` them."""
     progress = before
     for read_to, event in folder.read_events(offset):
         offset = read_to
@@ -67,7 +67,7 @@ def progress_since(folder: RunFolder, offset: int = 0, before: Progress = Progre
 
 
 class JobProcess:
-    """A running job; `child` is None for one that an earlier desk started."""
+    """A running job; `child` is None if an earlier desk started it."""
 
     def __init__(
         self,
@@ -92,11 +92,11 @@ class JobProcess:
     def spawn(cls, run: Run, python: str, environment: Mapping[str, str], now_s: float) -> "JobProcess":
         """Start `python -m engine.jobs FOLDER`.
 
-        The child inherits the lock's descriptor, so the folder stays locked for exactly as long as it lives.
+        The child inherits the lock's file descriptor, so the folder stays locked for exactly as long as it runs.
 
         Raises:
-            ConflictError: an earlier process still works in the folder.
-            JobError: the interpreter does not start.
+            ConflictError: an earlier process is still working in the folder.
+            JobError: the interpreter cannot be started.
         """
         folder = RunFolder(Path(run.folder))
         offset = folder.events.stat().st_size if folder.events.exists() else 0
@@ -114,16 +114,18 @@ class JobProcess:
                     start_new_session=True,
                 )
         except BlockingIOError as exc:
-            raise ConflictError(f"an earlier process still works in {folder.path}; end it, then resume") from exc
+            raise ConflictError(
+                f"an earlier process is still working in {folder.path}; end it, then resume the run"
+            ) from exc
         except OSError as exc:
-            raise JobError(f"cannot start {python}: {exc.strerror or exc}; see SAGEDESK_WORKER_PYTHON") from exc
+            raise JobError(f"cannot start {python}: {exc.strerror or exc}; check SAGEDESK_WORKER_PYTHON") from exc
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, child.pid, _JOB_NICENESS)
         return cls(run, child.pid, started_at(child.pid) or now_s, child=child, events_offset=offset)
 
     @classmethod
     def adopt(cls, run: Run) -> "JobProcess | None":
-        """The process that an earlier desk recorded, if it is still that one."""
+        """The process that an earlier desk recorded, if it is still running."""
         if run.pid is None or run.pid_started_at is None or not is_same_process(run.pid, run.pid_started_at):
             return None
         return cls(run, run.pid, run.pid_started_at, child=None, events_offset=0)
@@ -132,7 +134,7 @@ class JobProcess:
         return is_same_process(self.pid, self.pid_started_at)
 
     def ask_to_stop(self, grace_s: float) -> None:
-        """TERM to the group, once; `kill_if_overdue` does the rest."""
+        """Sends TERM to the group, once; `kill_if_overdue` follows up."""
         if self.is_cancelled:
             return
         self.is_cancelled = True
@@ -144,32 +146,32 @@ class JobProcess:
             signal_group(self.pid, self.pid_started_at, signal.SIGKILL)
 
     def follow(self) -> bool:
-        """Read the events that are new into `progress`; whether anything changed."""
+        """Reads new events into `progress`; returns whether anything changed."""
         read = progress_since(self._folder, self._events_offset, self.progress)
         has_changed = read.progress != self.progress
         self._events_offset, self.progress = read
         return has_changed
 
     def reap(self) -> str:
-        """After the end: clear away what is left of the group; how the process ended, for a person.
+        """After the end: kills the rest of the group and returns how the process ended, in words.
 
-        Again it says the same and signals nobody: the group's number may be a stranger's by then.
+        A second call returns the same and signals nobody: the group id may have been reused by then.
         """
         if self._child is None:
             return "its process ended"
         if self._child.returncode is not None:
             return _told(self._child.returncode)
-        # Until it is waited for, the dead leader keeps its group's number: what is left of the group can be
-        # killed without hitting a stranger.
+        # Until it is waited for, the dead leader keeps the group id reserved, so the rest of the group can be
+        # killed without hitting another process.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         return _told(self._child.wait())
 
 
 def _take_lock(lock: IO[bytes]) -> None:
-    """Raises BlockingIOError when the lock is another's for longer than a killed process takes to end.
+    """Raises BlockingIOError if the lock is held for longer than a killed process takes to end.
 
-    The main thread of a killed process is gone before its other threads have let go of its files.
+    A killed process's main thread is gone before its other threads have released its files.
     """
     give_up_at = time.monotonic() + _DYING_S
     while True:
@@ -185,14 +187,14 @@ def _take_lock(lock: IO[bytes]) -> None:
 
 def _told(code: int) -> str:
     if code == NO_RESULT_STATUS:
-        return "its process could not write its result, most often because the disk is full"
+        return "its process could not write its result, usually because the disk is full"
     if code >= 0:
         return f"its process ended with exit status {code}"
     return f"its process was ended by signal {-code}{_SIGNALS.get(-code, '')}"
 
 
 def cut_torn_line(events: Path) -> None:
-    """A killed job may have left half a line; a resumed one must not write on in it."""
+    """A killed job may have left an incomplete line, which a resumed one must not append to."""
     if not events.exists():
         return
     with events.open("r+b") as lines:

@@ -1,4 +1,4 @@
-"""How a job speaks while it runs: progress, metrics, messages; and how it hears that it should stop."""
+"""How a running job reports progress, metrics and messages, and how it learns that it should stop."""
 
 import json
 import signal
@@ -13,9 +13,9 @@ from data.errors import JobCancelledError
 
 
 class Reporter:
-    """Appends to `events.jsonl`, one flushed line an event.
+    """Appends to `events.jsonl`, one flushed line per event.
 
-    `progress` is also where a cancelled job stops: it raises JobCancelledError once `cancel` was called.
+    A cancelled job stops in `progress`, which raises JobCancelledError once `cancel` has been called.
     """
 
     def __init__(self, events: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -24,7 +24,7 @@ class Reporter:
         self._cancelled = threading.Event()
 
     def progress(self, done: int, total: int | None, message: str = "") -> None:
-        """Raises JobCancelledError when a person asked the job to stop."""
+        """Raises JobCancelledError if a user asked the job to stop."""
         self._write({"kind": "progress", "done": done, "total": total, "message": message})
         self.check_cancelled()
 
@@ -36,7 +36,7 @@ class Reporter:
 
     def check_cancelled(self) -> None:
         if self._cancelled.is_set():
-            raise JobCancelledError("cancelled by a person")
+            raise JobCancelledError("cancelled by a user")
 
     @property
     def is_cancelled(self) -> bool:
@@ -46,7 +46,7 @@ class Reporter:
         self._cancelled.set()
 
     def cancel_on_sigterm(self) -> None:
-        """From the main thread only."""
+        """Call from the main thread only."""
 
         def stop(_number: int, _frame: FrameType | None) -> None:
             self.cancel()

@@ -1,4 +1,4 @@
-"""A run's settings as its job kind's own model; what does not fit is named, for the person who started the run."""
+"""Parses a run's settings into the job kind's own model; an error names the invalid setting."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -11,7 +11,7 @@ Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def parsed_settings(kind: str, model: type[Settings], settings: Mapping[str, object]) -> Settings:
-    """Raises JobError that names kind and setting."""
+    """Raises JobError naming the kind and the setting."""
     try:
         return model.model_validate(settings)
     except ValidationError as exc:

@@ -1,10 +1,10 @@
-"""The job that judges: questions and variants in, verdicts out, by any kind of verifier.
+"""The verification job: reads questions and variants, writes verdicts by any kind of verifier.
 
 inputs/questions.parquet, variants.parquet
-inputs/contract_checks.parquet      may be absent
-outputs/parts/*.parquet             verdicts so far; what a resumed run does not judge again
+inputs/contract_checks.parquet      optional
+outputs/parts/*.parquet             verdicts so far; a resumed run does not judge them again
 outputs/verdicts.parquet
-outputs/contract_checks.parquet     of the variants that came without, imported ones for example
+outputs/contract_checks.parquet     of variants that had none, such as imported ones
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,19 +38,19 @@ from engine.variant_types.table import contract_checks, contract_passes
 from engine.verifiers import open_verifier, verifier_method, verifier_version
 from engine.verify import LanguageMethod, LanguageModelVerifier, Pair, Verifier, language_verifier_version
 
-# A cancel waits for its batch, and a crash repeats it: the feature verifier judges 30 variants a second on two
-# cores, a small language model one or two.
+# A cancel waits for the batch to end, and a crash repeats it: on two cores the feature verifier judges 30 variants per
+# second, a small language model one or two.
 _FEATURE_BATCH_ROWS: Final = 128
 _LANGUAGE_BATCH_ROWS: Final = 16
 _ORIGINAL: Final = "original_"
 
 
 class VerifySettings(BaseModel):
-    """The settings of a `verify` run.
+    """Settings of a `verify` run.
 
-    `registered` is a trained verifier of any kind: `model` is its folder, which says how it judges. Else `model` is a
-    language model as it is, a folder or hub id, the embedded one if None.
-    `batch_rows`: variants between two saves; by the verifier's pace if None.
+    `registered` is a trained verifier of any kind: `model` is its folder, which says how it judges. Otherwise it is
+    an untrained language model: a folder or hub id, or None for the embedded one.
+    `batch_rows`: variants between saves; None to suit the verifier's speed.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -61,12 +61,12 @@ class VerifySettings(BaseModel):
 
 
 class VerifyStep:
-    """Rows of `pairs_table` in, verdicts out; the verifier is opened before the first batch that has to be judged."""
+    """Rows of `pairs_table` in, verdicts out; the verifier is opened for the first batch that is not saved yet."""
 
     name: Final = "verify"
 
     def __init__(self, version: str, open_verifier: Callable[[], Verifier], now: datetime) -> None:
-        """`version` covers weights, prompts and method."""
+        """`version` must cover weights, prompts and method."""
         self.version = version
         self._open = open_verifier
         self._now = now
@@ -83,17 +83,17 @@ class VerifyStep:
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `variants`, those of `contract_passed`, the verifier's version, and yes/no/unparsed by target.
+    """Returns the counts `variants` and `contract_passed`, the verifier's version, and yes/no/unparsed by target.
 
     Raises:
-        JobError: a setting does not fit, there is no variant, or one has no question.
+        JobError: a setting is invalid, there are no variants, or one has no question.
         ModelError: the verifier's model is missing, unsafe or cannot be loaded.
-        JobCancelledError: a person stopped it; the verdicts so far stay for a resume.
+        JobCancelledError: a user stopped it; the verdicts so far are kept for a resume.
     """
     settings = parsed_settings("verify", VerifySettings, folder.spec().settings)
     pairs = pair_up(questions_from(folder.read_input("questions")), variants_from(folder.read_input("variants")))
     if not pairs:
-        raise JobError("verify: the run has no variants; generate or import some, or widen the filter")
+        raise JobError("verify: the run has no variants; generate or import some, or relax the filter")
     known = _known_checks(folder)
     made = {v.variant_id: contract_checks(q, v) for q, v in pairs if v.variant_id not in known}
     report.progress(0, len(pairs), f"opening the {settings.verifier} verifier")
@@ -120,10 +120,10 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
 
 
 def registered_step(verifier: Path, now: datetime) -> tuple[VerifyStep, int]:
-    """The step that judges by the verifier in a folder, of whatever kind, and how many rows it takes at a time.
+    """The step for the verifier in a folder, of any kind, and its batch size in rows.
 
     Raises:
-        ModelError: the folder is no verifier, or an unsafe one.
+        ModelError: the folder is not a verifier, or is unsafe.
     """
     encoder = embedded_folder(EMBEDDED_ENCODER)
     step = VerifyStep(content_hash(verifier_version(verifier)), lambda: open_verifier(verifier, encoder=encoder), now)
@@ -131,14 +131,14 @@ def registered_step(verifier: Path, now: datetime) -> tuple[VerifyStep, int]:
 
 
 def pair_up(questions: Iterator[Question], variants: Iterator[Variant]) -> list[Pair]:
-    """Each variant with its question. Raises JobError when one has none."""
+    """Each variant with its question. Raises JobError if one has none."""
     by_id = {question.question_id: question for question in questions}
     pairs = []
     for variant in variants:
         original = by_id.get(variant.question_id)
         if original is None:
             raise JobError(
-                f"verify: variant {variant.variant_id} has no question {variant.question_id} among the run's inputs; "
+                f"verify: variant {variant.variant_id} lacks its question {variant.question_id} in the run's inputs; "
                 f"start the run again from the desk"
             )
         pairs.append((original, variant))
@@ -146,7 +146,7 @@ def pair_up(questions: Iterator[Question], variants: Iterator[Variant]) -> list[
 
 
 def pairs_table(pairs: Sequence[Pair]) -> pa.Table:
-    """One row a variant with its whole original: a worker needs nothing beside it. `row_id` is the variant id."""
+    """One row per variant with its complete original: a worker needs nothing else. `row_id` is the variant id."""
     table = variants_table(variant for _, variant in pairs)
     originals = questions_table(question for question, _ in pairs)
     for name in QUESTION_SCHEMA.names:
@@ -162,7 +162,7 @@ def pairs_from(rows: pa.Table) -> Iterator[Pair]:
 
 
 def counts_by_target(verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
-    """For each target in the order met: how many yes, no, unparsed."""
+    """Number of yes, no and unparsed for each target, in order of appearance."""
     counts: dict[str, dict[str, int]] = {}
     for verdict in verdicts:
         of_target = counts.setdefault(verdict.target, {"yes": 0, "no": 0, "unparsed": 0})
@@ -171,12 +171,14 @@ def counts_by_target(verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
 
 
 def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]:
-    """The step, and how many rows it takes at a time."""
+    """The step and its batch size in rows."""
     now = datetime.now(UTC)
     named = None if settings.model is None else folder.model(settings.model)
     if settings.verifier == "registered":
         if named is None:
-            raise JobError("verify: setting model: name the folder of the registered verifier; start the run again")
+            raise JobError(
+                "verify: setting model: missing; give the folder of the registered verifier and start the run again"
+            )
         return registered_step(named, now)
     method = settings.verifier
     model = model_folder(settings.model if named is None or not named.is_dir() else named)

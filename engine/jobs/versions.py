@@ -1,4 +1,4 @@
-"""The libraries that decide what a job makes, with their versions in the interpreter that runs it."""
+"""The libraries that affect a job's results, with their versions in the interpreter that runs it."""
 
 import importlib.metadata
 import platform
@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import Final
 
 VERSIONS_FILE: Final = "versions.json"
-"""In a run's outputs; of the process that worked there last."""
+"""Written to a run's outputs by the process that worked there last."""
 
 LIBRARIES: Final = ("numpy", "scipy", "scikit-learn", "torch", "transformers", "tokenizers", "trl", "peft", "vllm")
 
 
 def library_versions() -> dict[str, str]:
-    """By distribution, those that are installed; and Python's own."""
+    """Installed versions by distribution, and Python's own."""
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):

@@ -1,1 +1,1 @@
-"""The seven ways to change a question: one module a type, a table of them."""
+"""The seven ways to change a question: one module per type, and a table of them."""

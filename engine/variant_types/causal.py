@@ -1,4 +1,4 @@
-"""Causal inference: the whole story is told and its reason is asked for."""
+"""Causal inference: the variant tells the whole story and asks for its reason."""
 
 import re
 from typing import Final
@@ -16,7 +16,7 @@ LEAST_CONTEXT_COVERAGE: Final = 0.8
 LEAST_ENDING_COVERAGE: Final = 0.8
 """Published rows keep 83 % of the context's word stems and 88 % of the ending's, or more, in 99 of 100 cases."""
 MOST_ENDING_SIMILARITY: Final = 0.7
-"""No published reason is nearer than 0.62 to an original option."""
+"""No published reason has a similarity above 0.62 to an original option."""
 _ASKS_FOR_REASON: Final = re.compile(r"\b(?:reason|cause|why|explains?)\b[^?]*\?\W*$", re.IGNORECASE)
 
 
@@ -26,21 +26,21 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     nearest = [best_match(option, question.options)[1] for option in candidate.options]
     worst = max(range(len(nearest)), key=lambda i: nearest[i].similarity)
     return (
-        required("asks_for_reason", asks(_ASKS_FOR_REASON, candidate.context), f"asked as {TAIL!r} or alike"),
+        required("asks_for_reason", asks(_ASKS_FOR_REASON, candidate.context), f"expected {TAIL!r} or similar"),
         required(
             "context_kept",
             scene_kept >= LEAST_CONTEXT_COVERAGE,
-            f"{scene_kept:.0%} of the context's word stems, {LEAST_CONTEXT_COVERAGE:.0%} wanted",
+            f"{scene_kept:.0%} of the context's word stems, at least {LEAST_CONTEXT_COVERAGE:.0%} required",
         ),
         required(
             "ending_in_context",
             ending_kept >= LEAST_ENDING_COVERAGE,
-            f"{ending_kept:.0%} of the right option's word stems, {LEAST_ENDING_COVERAGE:.0%} wanted",
+            f"{ending_kept:.0%} of the right option's word stems, at least {LEAST_ENDING_COVERAGE:.0%} required",
         ),
         required(
             "options_are_reasons",
             nearest[worst].similarity < MOST_ENDING_SIMILARITY,
-            f"nearest to an original option: {quoted(candidate.options[worst])}, {nearest[worst]}",
+            f"closest to an original option: {quoted(candidate.options[worst])}, {nearest[worst]}",
         ),
     )
 
@@ -73,5 +73,5 @@ CAUSAL: Final = VariantType(
     option_count=lambda _: 4,
     own_checks=own_checks,
     write=None,
-    write_refusal="a program cannot invent reasons, right or wrong",
+    write_refusal="a program cannot invent reasons",
 )

@@ -1,6 +1,6 @@
-"""The checks that every variant type shares. Refuses what needs a reader: whether an answer is right.
+"""The checks that all variant types share. Refuses what needs a reader: whether an answer is correct.
 
-Source of each: a defect counted in the published rows or met in replies of small models (DOMAIN 2).
+Each targets a defect found in the published rows or in replies of small models.
 """
 
 import re
@@ -14,7 +14,7 @@ from engine.candidate import Candidate, is_abstain
 from engine.wording import overlap, script, similarity, words
 
 LEAK_WORDS: Final = 3
-"""A shorter answer ("red", "in France") may stand in a context by chance, so its leak is only a warning."""
+"""A shorter answer ("red", "in France") may occur in a context by chance, so its leak is only a warning."""
 
 _CLOSING_QUESTION: Final = 400
 _ANSWER_MARKER: Final = re.compile(r"\b(?:correct|right) (?:choice|answer|option)\b|\banswer\s*:", re.IGNORECASE)
@@ -23,7 +23,7 @@ _OPTION_LABEL: Final = re.compile(r"\s*(?:\(?[a-j1-9][.):]|option [a-j1-9]\b)", 
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """What one check found; `detail` says on which comparison it rests."""
+    """The result of one check; `detail` says what was compared."""
 
     check: str
     holds: bool
@@ -42,20 +42,26 @@ def advisory(check: str, holds: bool, detail: str) -> CheckOutcome:
 def common_checks(
     question: Question, candidate: Candidate, *, option_count: int, allows_abstain: bool
 ) -> tuple[CheckOutcome, ...]:
-    """Form of the options, the key, markers, leak, script, and that something changed at all."""
+    """Form of the options, answer index, markers, leaks, script, and that anything changed at all."""
     options = candidate.options
     blank = [i for i, option in enumerate(options) if not option.strip()]
     in_range = 0 <= candidate.answer_index < len(options)
     return (
         required("text_present", bool(candidate.context.strip()) and not blank, _text_present(candidate, blank)),
-        required("option_count", len(options) == option_count, f"{len(options)} options, {option_count} wanted"),
+        required("option_count", len(options) == option_count, f"{len(options)} options, {option_count} expected"),
         _options_distinct(options),
-        required("answer_in_range", in_range, f"answer {candidate.answer_index} of {len(options)} options, from 0"),
-        required("original_has_answer", question.answer_index is not None, "a variant keeps or moves a known answer"),
+        required(
+            "answer_in_range", in_range, f"answer index {candidate.answer_index} (from 0), {len(options)} options"
+        ),
+        required(
+            "original_has_answer",
+            question.answer_index is not None,
+            "the original needs a known answer to keep or change",
+        ),
         _no_answer_marker(question, candidate),
         _no_option_labels(question, candidate),
         _no_stray_abstain(question, candidate, allows_abstain=allows_abstain),
-        _no_leak(question, candidate) if in_range else required("no_leak", False, "no answer to look for"),
+        _no_leak(question, candidate) if in_range else required("no_leak", False, "there is no answer to look for"),
         _same_script(question, candidate),
         _differs(question, candidate),
     )
@@ -64,63 +70,69 @@ def common_checks(
 def stays_near(
     check: str, question: Question, candidate: Candidate, *, least_similarity: float, least_content: float
 ) -> CheckOutcome:
-    """The context still has the original's wording and things; function words alone would make any two texts alike."""
+    """The context keeps the original's wording and content words; function words alone make any two texts similar."""
     near = similarity(question.context, candidate.context)
     kept = overlap(question.context, candidate.context)
     return required(
         check,
         near >= least_similarity and kept >= least_content,
-        f"stem similarity of the contexts {near:.2f}, {least_similarity} wanted; "
-        f"{kept:.0%} of the meaning-bearing stems kept, {least_content:.0%} wanted",
+        f"stem similarity of the contexts {near:.2f}, at least {least_similarity} required; "
+        f"{kept:.0%} of the content-word stems kept, at least {least_content:.0%} required",
     )
 
 
 def asks(pattern: re.Pattern[str], context: str) -> bool:
-    """Whether the end of `context`, its closing question, matches; the rest of a long text is not searched."""
+    """Whether the end of `context`, its closing question, matches; the rest is not searched."""
     return pattern.search(context[-_CLOSING_QUESTION:]) is not None
 
 
 def quoted(text: str, *, most: int = 60) -> str:
-    """`text` for a check's detail, cut to `most` characters."""
+    """`text` quoted for a check's detail, at most `most` characters."""
     return repr(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def _text_present(candidate: Candidate, blank: Sequence[int]) -> str:
     if not candidate.context.strip():
         return "the context is blank"
-    return f"blank option {', '.join(map(str, blank))}" if blank else "context and options have text"
+    return f"blank option {', '.join(map(str, blank))}" if blank else "the context and all options have text"
 
 
 def _options_distinct(options: Sequence[str]) -> CheckOutcome:
     forms = [normal_form(option).rstrip(". ") or option for option in options]
     twice = next((option for option, form in zip(options, forms, strict=True) if forms.count(form) > 1), None)
-    detail = "compared in normal form, without the full stop"
-    return required("options_distinct", twice is None, detail if twice is None else f"{quoted(twice)} twice; {detail}")
+    detail = "compared in normal form, ignoring the full stop"
+    return required(
+        "options_distinct", twice is None, detail if twice is None else f"{quoted(twice)} occurs twice; {detail}"
+    )
 
 
 def _no_answer_marker(question: Question, candidate: Candidate) -> CheckOutcome:
     found = _ANSWER_MARKER.search(candidate.context)
     stray = found is not None and _ANSWER_MARKER.search(question.context) is None
-    detail = f"the context says {found.group(0)!r}" if found else "the context names no choice as correct"
+    detail = f"the context says {found.group(0)!r}" if found else "the context does not mark a choice as correct"
     return required("no_answer_marker", not stray, detail)
 
 
 def _no_option_labels(question: Question, candidate: Candidate) -> CheckOutcome:
     labelled = bool(candidate.options) and all(_OPTION_LABEL.match(option) for option in candidate.options)
     stray = labelled and not all(_OPTION_LABEL.match(option) for option in question.options)
-    return required("no_option_labels", not stray, "every option starts with a label" if labelled else "plain options")
+    return required(
+        "no_option_labels", not stray, "every option starts with a label" if labelled else "the options have no labels"
+    )
 
 
 def _no_stray_abstain(question: Question, candidate: Candidate, *, allows_abstain: bool) -> CheckOutcome:
     has_abstain = any(map(is_abstain, candidate.options))
     holds = allows_abstain or not has_abstain or any(map(is_abstain, question.options))
-    return required("no_stray_abstain", holds, "an abstain option" if has_abstain else "no abstain option")
+    return required(
+        "no_stray_abstain", holds, "there is an abstain option" if has_abstain else "there is no abstain option"
+    )
 
 
 def _no_leak(question: Question, candidate: Candidate) -> CheckOutcome:
     answer = words(candidate.options[candidate.answer_index])
     leaked = _contains(words(candidate.context), answer) and not _contains(words(question.context), answer)
-    detail = "the context holds the answer's text" if leaked else "the answer's text is not in the context"
+    detail = "the context contains the answer's text" if leaked else "the context does not contain the answer's text"
     return CheckOutcome("no_leak", not leaked, len(answer) >= LEAK_WORDS, f"{detail}; compared word by word")
 
 
@@ -134,7 +146,7 @@ def _differs(question: Question, candidate: Candidate) -> CheckOutcome:
     same_context = normal_form(question.context) == normal_form(candidate.context)
     same_options = sorted(map(normal_form, question.options)) == sorted(map(normal_form, candidate.options))
     detail = f"context {'same' if same_context else 'changed'}, options {'same' if same_options else 'changed'}"
-    return required("differs_from_original", not (same_context and same_options), f"{detail}, in normal form")
+    return required("differs_from_original", not (same_context and same_options), f"{detail}; compared in normal form")
 
 
 def _contains(whole: Sequence[str], part: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Critical testing: an edit after which no option fits, and its controls, in which the original answer still does."""
+"""Critical testing: an edit after which no option fits, and controls, where the original answer still does."""
 
 from collections.abc import Sequence
 from random import Random
@@ -14,14 +14,18 @@ from engine.variant_types.variant_type import Refusal, VariantType
 from engine.wording import CLOSE_SIMILARITY, similarity, unmatched
 
 LEAST_CONTEXT_SIMILARITY: Final = 0.45
-"""No published edit leaves a stem similarity, or a share of meaning-bearing stems, below 0.47."""
+"""No published edit has a stem similarity, or a share of kept content-word stems, below 0.47."""
 
 
 def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
     last = candidate.options[-1]
     abstain = (
-        required("abstain_is_last", is_abstain(last), f"last option {quoted(last)}; punctuation is free"),
-        required("one_abstain", sum(map(is_abstain, candidate.options)) == 1, "compared without punctuation"),
+        required("abstain_is_last", is_abstain(last), f"the last option is {quoted(last)}; punctuation is ignored"),
+        required(
+            "one_abstain",
+            sum(map(is_abstain, candidate.options)) == 1,
+            "exactly one abstain option; compared ignoring punctuation",
+        ),
     )
     if candidate.answer_index == len(candidate.options) - 1:
         return (*abstain, *_edit_checks(question, candidate))
@@ -29,10 +33,10 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
 
 
 def write(question: Question, _foreign: Sequence[Question], _rng: Random) -> Candidate | Refusal:
-    """A control: the original with the abstain option after its own, answer kept.
+    """A control: the original plus the abstain option, with the same answer.
 
-    The published controls are restatements as well; a program cannot restate, so the context stays to the letter and
-    the advisory check `context_restated` marks it.
+    The published controls are also restatements; a program cannot restate, so the context stays unchanged and the
+    advisory check `context_restated` marks it.
     """
     if question.answer_index is None or any(map(is_abstain, question.options)):
         return Refusal("the original already has an abstain option")
@@ -45,7 +49,7 @@ def _edit_checks(question: Question, candidate: Candidate) -> tuple[CheckOutcome
     changed = normal_form(question.context) != normal_form(candidate.context)
     by = f"compared with a tolerance: stem similarity {CLOSE_SIMILARITY} or more"
     return (
-        required("option_set_kept", not lost, f"{quoted(lost[0])} is gone; {by}" if lost else by),
+        required("option_set_kept", not lost, f"{quoted(lost[0])} is missing; {by}" if lost else by),
         required("context_changed", changed, "compared in normal form"),
         stays_near(
             "edit_bounded",
@@ -58,12 +62,12 @@ def _edit_checks(question: Question, candidate: Candidate) -> tuple[CheckOutcome
 
 
 def _control_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
-    """A control keeps the wrong options; its context is a paraphrase, or the original where a program made it."""
+    """A control keeps the wrong options; its context is a paraphrase, or unchanged if a program made it."""
     own = Candidate(candidate.context, candidate.options[:-1], candidate.answer_index, candidate.is_control)
     near = similarity(question.context, candidate.context)
     changed = normal_form(question.context) != normal_form(candidate.context)
     return (
-        required("marked_as_control", candidate.is_control, "the answer is not the abstain option"),
+        required("marked_as_control", candidate.is_control, "a control's answer is not the abstain option"),
         other_options_kept(question, answer_index, own),
         stays_near(
             "context_similarity",

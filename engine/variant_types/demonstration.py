@@ -1,4 +1,4 @@
-"""The original from which every type's demonstration is made: our own writing, so that no public row is in a prompt."""
+"""The original behind every type's demonstration: written by us, so that prompts contain no public rows."""
 
 from typing import Final
 

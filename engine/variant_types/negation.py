@@ -1,4 +1,4 @@
-"""Negative transformation: what will not happen is asked for."""
+"""Negative transformation: the variant asks what will not happen."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ from engine.wording import best_match, content_stems, coverage, match, overlap, 
 LEAST_CONTEXT_COVERAGE: Final = 0.4
 """99 % of the published rows keep 61 % of the context's word stems; a one-line question may keep fewer."""
 LEAST_ANSWER_OVERLAP: Final = 0.6
-"""Share of the original answer's meaning-bearing stems in one option; word order is free ("cooling" first or last)."""
+"""Share of the original answer's content-word stems in one option; word order is free ("cooling" first or last)."""
 _NEGATION: Final = re.compile(
     r"\b(?:not|never|cannot|no longer|nobody|nothing|unlikely|least|except|incorrect|false)\b|n['’]t\b", re.IGNORECASE
 )
@@ -35,13 +35,13 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
         required(
             "original_answer_among_others",
             nearest.is_same or found >= LEAST_ANSWER_OVERLAP,
-            f"compared by {nearest}; {found:.0%} of its meaning-bearing stems in one option",
+            f"compared by {nearest}; {found:.0%} of its content-word stems in one option",
         ),
-        required("answer_is_another", not answer.is_same, f"the answer against the original answer: {answer}"),
+        required("answer_is_another", not answer.is_same, f"compared with the original answer: {answer}"),
         required(
             "context_kept",
             kept >= LEAST_CONTEXT_COVERAGE,
-            f"{kept:.0%} of the context's word stems, {LEAST_CONTEXT_COVERAGE:.0%} wanted",
+            f"{kept:.0%} of the context's word stems, at least {LEAST_CONTEXT_COVERAGE:.0%} required",
         ),
     )
 
@@ -79,5 +79,5 @@ NEGATION: Final = VariantType(
     option_count=lambda _: 4,
     own_checks=own_checks,
     write=None,
-    write_refusal="a program cannot tell which options remain plausible under the negation",
+    write_refusal="a program cannot tell which options stay plausible under the negation",
 )

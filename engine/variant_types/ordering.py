@@ -35,13 +35,15 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     answer = orders[candidate.answer_index]
     permuted = len(shown) >= _FEWEST and all(sorted(order) == wanted for order in orders)
     return (
-        required("asks_for_order", asks(_ASKS_FOR_ORDER, candidate.context), f"asked as {TAIL!r} or alike"),
-        required("sentences_numbered", numbers == wanted and len(shown) >= _FEWEST, f"numbered {numbers}, from 1 on"),
-        required("options_are_orders", permuted, f"each option a permutation of 1 to {len(shown)}"),
+        required("asks_for_order", asks(_ASKS_FOR_ORDER, candidate.context), f"expected {TAIL!r} or similar"),
+        required(
+            "sentences_numbered", numbers == wanted and len(shown) >= _FEWEST, f"numbered {numbers}, expected from 1 up"
+        ),
+        required("options_are_orders", permuted, f"each option must be a permutation of 1 to {len(shown)}"),
         required(
             "story_kept",
             told >= LEAST_STORY_COVERAGE,
-            f"{told:.0%} of the word stems of context and right option, {LEAST_STORY_COVERAGE:.0%} wanted",
+            f"{told:.0%} of the word stems of context and right option, at least {LEAST_STORY_COVERAGE:.0%} required",
         ),
         _restores_order(question, answer_index, shown, answer),
         required(
@@ -51,9 +53,9 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
 
 
 def write(question: Question, _foreign: Sequence[Question], rng: Random) -> Candidate | Refusal:
-    """The story's sentences shuffled. The shown order is no option at all: it could then be ruled out unread.
+    """The story's sentences, shuffled. The order shown is never an option, as it could be ruled out unread.
 
-    Whether another order would make sense too is left to the verifier and to people.
+    Whether another order would also make sense is left to the verifier and to people.
     """
     if question.answer_index is None or not is_story(question):
         return Refusal("the context is not a story whose sentences have an order")
@@ -67,7 +69,7 @@ def write(question: Question, _foreign: Sequence[Question], rng: Random) -> Cand
     size = len(story)
     orders = [order for order in permutations(range(1, size + 1)) if order != tuple(range(1, size + 1))]
     answer = rng.choice(orders)
-    # The answer reads the shown sentences in story order, so the one shown as number answer[k] is the story's k-th.
+    # The answer lists the shown sentences in story order: the one shown as number answer[k] is the story's k-th.
     shown = [story[answer.index(number)] for number in range(1, size + 1)]
     wrong = rng.sample([order for order in orders if order != answer], _OPTIONS - 1)
     return Candidate(
@@ -79,7 +81,7 @@ def write(question: Question, _foreign: Sequence[Question], rng: Random) -> Cand
 
 
 def numbered_sentences(context: str) -> tuple[tuple[int, str], ...]:
-    """(number, text) of "1. ... 2. ... Which is the correct order?", as shown; the closing question is left out."""
+    """(number, text) from "1. ... 2. ... Which is the correct order?", in the order shown; without the question."""
     parts = _NUMBERED.split(context)[1:]
     texts = [_CLOSING.sub("", text).strip() for text in parts[1::2]]
     return tuple(zip(map(int, parts[::2]), texts, strict=True))
@@ -93,10 +95,10 @@ def _order(option: str) -> list[int]:
 def _restores_order(
     question: Question, answer_index: int, shown: Sequence[tuple[int, str]], answer: Sequence[int]
 ) -> CheckOutcome:
-    """The original's sentences, as far as they are found again, come in their own order under the answer."""
+    """The answer puts those of the original's sentences that can be found into their original order."""
     texts = dict(shown)
     if not shown or sorted(answer) != sorted(texts):
-        return required("answer_restores_order", False, "the answer orders other numbers than are shown")
+        return required("answer_restores_order", False, "the answer's numbers are not the ones shown")
     read = [texts[number] for number in answer]
     story = (*(scene(question) or (question.context,)), ending(question, question.options[answer_index]))
     places = [max(range(len(read)), key=lambda i, line=line: _likeness(line, read[i])) for line in story]  # type: ignore[misc]
@@ -104,7 +106,7 @@ def _restores_order(
     return required(
         "answer_restores_order",
         in_order,
-        f"original sentences stand at {[p + 1 for p in places]}, matched by word stems",
+        f"original sentences are at positions {[p + 1 for p in places]}, matched by word stems",
     )
 
 

@@ -10,25 +10,25 @@ from engine.variant_types.variant_type import VariantType
 from engine.wording import CLOSE_SIMILARITY, best_match, similarity, unmatched
 
 LEAST_CONTEXT_SIMILARITY: Final = 0.2
-"""98 % of the published edits leave this stem similarity or more."""
+"""98 % of the published edits have this stem similarity or more."""
 LEAST_CONTENT_KEPT: Final = 0.2
-"""99 % of the published edits keep 23 % of the meaning-bearing stems or more."""
+"""99 % of the published edits keep 23 % of the content-word stems or more."""
 SMALL_EDIT_SIMILARITY: Final = 0.5
-"""Three in four published edits are at least this small; a larger one is worth a look."""
+"""Three in four published edits are at least this small; a larger one is worth checking."""
 
 
 def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
     lost = unmatched(question.options, candidate.options)
-    # Against every original option: two of them may be near enough to match each other.
+    # Compared with every original option: two of them may be close enough to match each other.
     origin, moved = best_match(candidate.options[candidate.answer_index], question.options)
     near = similarity(question.context, candidate.context)
     by = f"compared with a tolerance: stem similarity {CLOSE_SIMILARITY} or more"
     return (
-        required("option_set_kept", not lost, f"{quoted(lost[0])} is gone; {by}" if lost else by),
+        required("option_set_kept", not lost, f"{quoted(lost[0])} is missing; {by}" if lost else by),
         required(
             "answer_moved",
             not (origin == answer_index and moved.is_same),
-            f"the answer is nearest to original option {origin}: {moved}; the original answer is {answer_index}",
+            f"the answer is closest to original option {origin}: {moved}; the original answer is {answer_index}",
         ),
         stays_near(
             "edit_bounded",
@@ -40,7 +40,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
         advisory(
             "edit_small",
             near >= SMALL_EDIT_SIMILARITY,
-            f"stem similarity of the contexts {near:.2f}, {SMALL_EDIT_SIMILARITY} wanted",
+            f"stem similarity of the contexts {near:.2f}, at least {SMALL_EDIT_SIMILARITY} recommended",
         ),
     )
 

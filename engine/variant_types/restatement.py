@@ -1,4 +1,4 @@
-"""Problem restatement: the context and the right option in other words, the wrong options as they were."""
+"""Problem restatement: the context and the correct option reworded, the wrong options unchanged."""
 
 from typing import Final
 
@@ -12,9 +12,9 @@ from engine.wording import CLOSE_SIMILARITY, similarity, unmatched
 
 LEAST_SIMILARITY: Final = 0.15
 MOST_SIMILARITY: Final = 0.95
-"""Stem similarity of a paraphrase to its original; published restatements lie in 0.21 to 0.95, half in 0.47 to 0.65."""
+"""Stem similarity of a paraphrase to its original; published ones range from 0.21 to 0.95, half from 0.47 to 0.65."""
 LEAST_CONTENT_KEPT: Final = 0.1
-"""99 % of the published restatements keep 15 % of the meaning-bearing stems or more."""
+"""99 % of the published restatements keep 15 % of the content-word stems or more."""
 
 
 def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
@@ -22,7 +22,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
 
 
 def paraphrase_checks(question: Question, candidate: Candidate) -> tuple[CheckOutcome, ...]:
-    """The context changed, and lies in the similarity window of a paraphrase."""
+    """The context has changed, and its similarity is in the range of a paraphrase."""
     near = similarity(question.context, candidate.context)
     changed = normal_form(question.context) != normal_form(candidate.context)
     return (
@@ -30,7 +30,7 @@ def paraphrase_checks(question: Question, candidate: Candidate) -> tuple[CheckOu
         required(
             "context_in_other_words",
             near <= MOST_SIMILARITY,
-            f"stem similarity of the contexts {near:.2f}, at most {MOST_SIMILARITY} wanted",
+            f"stem similarity of the contexts {near:.2f}, at most {MOST_SIMILARITY} allowed",
         ),
         stays_near(
             "context_similarity",
@@ -43,12 +43,12 @@ def paraphrase_checks(question: Question, candidate: Candidate) -> tuple[CheckOu
 
 
 def other_options_kept(question: Question, answer_index: int, candidate: Candidate) -> CheckOutcome:
-    """Every wrong option of the original stands among the candidate's wrong options, small repairs allowed."""
+    """Every wrong option of the original is among the candidate's wrong options, small repairs allowed."""
     before = [option for i, option in enumerate(question.options) if i != answer_index]
     after = [option for i, option in enumerate(candidate.options) if i != candidate.answer_index]
     lost = unmatched(before, after)
     detail = f"compared with a tolerance: stem similarity {CLOSE_SIMILARITY} or more"
-    return required("other_options_kept", not lost, f"{quoted(lost[0])} is gone; {detail}" if lost else detail)
+    return required("other_options_kept", not lost, f"{quoted(lost[0])} is missing; {detail}" if lost else detail)
 
 
 RESTATEMENT: Final = VariantType(
@@ -75,5 +75,5 @@ RESTATEMENT: Final = VariantType(
     option_count=lambda question: len(question.options),
     own_checks=own_checks,
     write=None,
-    write_refusal="a program cannot put a text into other words",
+    write_refusal="a program cannot paraphrase a text",
 )

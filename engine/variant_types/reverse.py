@@ -1,4 +1,4 @@
-"""Reverse conversion: from what happened back to the scene in which it could happen."""
+"""Reverse conversion: from what happened back to a context where it could happen."""
 
 import re
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from engine.wording import content_stems, coverage, similarity
 TAIL: Final = "Which could be the possible context for this action?"
 LEAST_ENDING_COVERAGE: Final = 0.85
 LEAST_ANSWER_SIMILARITY: Final = 0.5
-"""Published rows: 90 % of the answers are at least this near to the original context, half of them 0.96."""
+"""Published rows: 90 % of the answers are at least this similar to the original context, half of them 0.96."""
 DUPLICATE_SIMILARITY: Final = 0.75
-"""From here on another option counts as the original context again."""
+"""From this similarity on, another option counts as a duplicate of the original context."""
 MOST_BORROWED_SIMILARITY: Final = 0.5
-"""99 % of the published distractors stay below it, and so do those that the recipe borrows."""
+"""99 % of the published distractors stay below it, as do those that the recipe borrows."""
 FOREIGN_WANTED: Final = 24
 _NEAREST_IN_LENGTH: Final = 8
 _DISTRACTORS: Final = 3
@@ -36,40 +36,40 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     rival = max(others, key=lambda other: similarity(other, question.context), default="")
     near = similarity(rival, question.context)
     return (
-        required("asks_for_context", asks(_ASKS_FOR_CONTEXT, candidate.context), f"asked as {TAIL!r} or alike"),
+        required("asks_for_context", asks(_ASKS_FOR_CONTEXT, candidate.context), f"expected {TAIL!r} or similar"),
         required(
             "ending_in_context",
             told >= LEAST_ENDING_COVERAGE,
-            f"{told:.0%} of the right option's word stems, {LEAST_ENDING_COVERAGE:.0%} wanted",
+            f"{told:.0%} of the right option's word stems, at least {LEAST_ENDING_COVERAGE:.0%} required",
         ),
         required(
             "original_context_is_answer",
             kept >= LEAST_ANSWER_SIMILARITY,
-            f"compared by word stems: {kept:.2f}, {LEAST_ANSWER_SIMILARITY} wanted",
+            f"stem similarity {kept:.2f}, at least {LEAST_ANSWER_SIMILARITY} required",
         ),
         required(
             "one_original_context",
             near < DUPLICATE_SIMILARITY,
-            f"nearest other option {quoted(rival)}: stem similarity {near:.2f}, below {DUPLICATE_SIMILARITY} wanted",
+            f"closest other option {quoted(rival)}: stem similarity {near:.2f}, must be below {DUPLICATE_SIMILARITY}",
         ),
         _answer_not_longest(candidate),
     )
 
 
 def write(question: Question, foreign: Sequence[Question], rng: Random) -> Candidate | Refusal:
-    """The ending asked about, the question's own scene as the answer, scenes of other questions beside it.
+    """Asks about the ending, with the question's own scene as the answer and other questions' scenes as distractors.
 
-    Whether a borrowed scene could precede the ending too is left to the verifier and to people.
+    Whether a borrowed scene could also precede the ending is left to the verifier and to people.
     """
     if question.answer_index is None or not is_story(question):
         return Refusal("the context sets no scene that a sentence could follow")
     action = ending(question, question.options[question.answer_index])
     if len(content_stems(action)) < _LEAST_ENDING_STEMS:
-        return Refusal("the right option says too little to tell its context")
+        return Refusal("the correct option says too little to identify its context")
     own = " ".join(scene(question))
     lent = {" ".join(scene(other)) for other in foreign if is_story(other)}
     differing = [text for text in lent if all(_differs(text, one) for one in (own, question.context))]
-    # Alike in length, or the longest option would be the answer (67 % of the published rows).
+    # Of similar length, or the answer would be the longest option (67 % of the published rows).
     alike = sorted(differing, key=lambda text: (abs(len(text) - len(own)), text))[:_NEAREST_IN_LENGTH]
     rng.shuffle(alike)
     borrowed: list[str] = []
@@ -77,7 +77,7 @@ def write(question: Question, foreign: Sequence[Question], rng: Random) -> Candi
         if len(borrowed) < _DISTRACTORS and all(_differs(text, one) for one in borrowed):
             borrowed.append(text)
     if len(borrowed) < _DISTRACTORS:
-        return Refusal("fewer than three other questions lend a scene that differs enough")
+        return Refusal("fewer than three other questions have a scene that differs enough")
     return Candidate(f"{action} {TAIL}", (own, *borrowed), 0, False)
 
 

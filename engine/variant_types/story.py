@@ -1,7 +1,7 @@
-"""A question as a story: the scene that its context sets and the sentence that an option completes.
+"""A question read as a story: the scene set by its context and the sentence that an option completes.
 
 HellaSwag contexts end in an unfinished stem ("... The woman") and options continue it; others end with a full stop
-and options are sentences of their own. A context that asks ("Which of these ...?") is no story.
+and options are sentences of their own. A context that asks a question ("Which of these ...?") is not a story.
 """
 
 import re
@@ -16,12 +16,12 @@ _OPENING: Final = re.compile(r"[^\W\d_]")
 
 
 def is_story(question: Question) -> bool:
-    """Whether an option continues the context, as far as its form tells: it neither asks nor has a gap."""
+    """Whether an option continues the context, judging by its form: it neither asks a question nor has a gap."""
     return not _ASKS.search(question.context.strip()) and bool(scene(question))
 
 
 def scene(question: Question) -> tuple[str, ...]:
-    """The finished sentences of the context, without the unfinished stem at its end; may be empty."""
+    """The complete sentences of the context, without the unfinished stem at its end; may be empty."""
     found = sentences(question.context.strip())
     return tuple(map(capitalised, found if found and _FINISHED.search(found[-1]) else found[:-1]))
 
@@ -37,7 +37,7 @@ def ending(question: Question, option: str) -> str:
 
 
 def capitalised(sentence: str) -> str:
-    """`sentence` with its first letter in upper case, whatever quotes stand before it."""
+    """`sentence` with its first letter in upper case, skipping quotation marks."""
     first = _OPENING.search(sentence)
     if first is None:
         return sentence

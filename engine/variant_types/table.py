@@ -20,9 +20,9 @@ VARIANT_TYPES: Final[Mapping[VariantTypeKey, VariantType]] = {
 
 
 def contract_checks(question: Question, variant: Variant) -> tuple[ContractCheck, ...]:
-    """The contract of `variant` against `question`, the one it was made from; imported variants included.
+    """Checks `variant` against the contract of its type and `question`, the original; also for imported variants.
 
-    Without network, clock or randomness: the same two records give the same checks.
+    Deterministic: the same two records give the same checks.
     """
     candidate = Candidate(variant.context, variant.options, variant.answer_index, variant.is_control)
     return tuple(

@@ -1,4 +1,4 @@
-"""What a variant type is: its words for people and models, its contract, and, where honest, its rule-based recipe."""
+"""What makes up a variant type: its texts for people and models, its contract, and a rule-based recipe if possible."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,25 +14,24 @@ BloomLevel = Literal["remember", "understand", "apply", "analyse", "evaluate", "
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a recipe makes nothing of a question: a fixed sentence, so that refusals can be counted by reason."""
+    """Why a recipe cannot use a question; a fixed sentence, so that refusals can be counted by reason."""
 
     reason: str
 
 
 OwnChecks = Callable[[Question, int, Candidate], tuple[CheckOutcome, ...]]
-"""(original, its answer index, candidate with an answer in range) -> the type's own checks."""
+"""(original, its answer index, candidate with a valid answer) -> the type's own checks."""
 
 WriteRecipe = Callable[[Question, Sequence[Question], Random], Candidate | Refusal]
-"""(original with an answer, other questions to borrow from, randomness) -> a candidate, options not yet shuffled."""
+"""(original with an answer, other questions to borrow from, random numbers) -> an unshuffled candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariantType:
     """One type. `definition` is for annotators, `rubric` says what TC means here, `instructions` go to a model.
 
-    `demonstration` is one example of our own writing: (original, its variant). `write` is None where a program
-    cannot make the type honestly; `write_refusal` then says why. `foreign_wanted`: how many other questions
-    `write` is lent.
+    `demonstration` is one example that we wrote: (original, its variant). `write` is None if a program cannot write
+    the type faithfully; `write_refusal` then says why. `foreign_wanted`: how many other questions `write` needs.
     """
 
     key: VariantTypeKey
@@ -50,9 +49,9 @@ class VariantType:
     allows_abstain: bool = False
 
     def check(self, question: Question, candidate: Candidate) -> tuple[CheckOutcome, ...]:
-        """The whole contract: the checks that every type shares, then its own.
+        """The whole contract: the checks that all types share, then the type's own.
 
-        Its own are left out where the answer is out of range or the original has none: they would mean nothing.
+        Its own are left out if the answer is out of range or the original has none: they would be meaningless.
         """
         shared = common_checks(
             question, candidate, option_count=self.option_count(question), allows_abstain=self.allows_abstain

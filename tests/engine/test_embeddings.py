@@ -85,7 +85,7 @@ def test_a_damaged_encoder_is_one_clear_line(tiny_encoder_folder: Path, tmp_path
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "model.safetensors").write_bytes(b"\x10\x00\x00")
 
-    with pytest.raises(ModelError, match=r"does not load .*fetch the model again"):
+    with pytest.raises(ModelError, match=r"cannot be loaded .*fetch the model again"):
         Encoder.open(tmp_path)
 
 

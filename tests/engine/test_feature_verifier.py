@@ -73,8 +73,8 @@ def test_an_item_without_a_usable_answer_is_said_to_be_so_in_its_place(verifier:
 
     assert [verdict.label is None for verdict in verdicts] == [False] * 4 + [True] * 8
     assert {verdict.probability for verdict in verdicts[4:]} == {None}
-    assert "original marks no answer" in str(verdicts[4].raw)
-    assert "variant marks no answer" in str(verdicts[8].raw)
+    assert "original does not have a marked answer" in str(verdicts[4].raw)
+    assert "variant does not have a marked answer" in str(verdicts[8].raw)
 
 
 def test_nothing_to_judge_is_no_verdict(verifier: FeatureVerifier) -> None:
@@ -87,7 +87,7 @@ def test_a_changed_weight_is_refused(verifier: FeatureVerifier, tmp_path: Path) 
     saved["model"]["dimensions"][0]["intercept"] += 0.001
     (tmp_path / MODEL_FILE).write_text(json.dumps(saved))
 
-    with pytest.raises(ModelError, match="was changed since it was saved"):
+    with pytest.raises(ModelError, match="has changed since it was saved"):
         FeatureVerifier.load(tmp_path, None)
 
 
@@ -95,7 +95,7 @@ def test_a_changed_weight_is_refused(verifier: FeatureVerifier, tmp_path: Path) 
 def test_what_is_no_feature_verifier_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / MODEL_FILE).write_bytes(content)
 
-    with pytest.raises(ModelError, match="is no feature verifier"):
+    with pytest.raises(ModelError, match="is not a feature verifier"):
         FeatureVerifier.load(tmp_path, None)
 
 

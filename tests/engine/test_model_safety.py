@@ -47,7 +47,7 @@ def test_a_config_that_names_code_is_refused_at_any_depth(folder, name):
     nested = {"text_config": [{"auto_map": {"AutoModel": "modeling_own.OwnModel"}}]}
     (folder / name).write_text(json.dumps(nested), "utf-8")
 
-    with pytest.raises(ModelError, match=rf"{name} asks for code of its own \(auto_map\)"):
+    with pytest.raises(ModelError, match=rf"{name} asks for custom code \(auto_map\)"):
         refuse_unsafe_folder(folder)
 
 

@@ -196,7 +196,7 @@ def test_a_folder_that_is_no_verifier_says_what_it_lacks(tmp_path: Path) -> None
     with pytest.raises(ModelError, match="'oracle'"):
         verifier_version(tmp_path)
     (tmp_path / METHOD_FILE).write_text('["ira"]')
-    with pytest.raises(ModelError, match="names no method"):
+    with pytest.raises(ModelError, match="does not name a method"):
         verifier_method(tmp_path)
 
 

@@ -122,7 +122,7 @@ def test_a_body_that_is_no_completion_is_an_error_reply(endpoint, backend, reque
     [reply] = backend(attempts=2).generate(requests[:1], SAMPLING)
 
     assert (reply.failure, reply.text) == ("error", "")
-    assert "no chat completion" in reply.detail
+    assert "not a chat completion" in reply.detail
 
 
 def test_a_cut_off_reply_is_truncated_and_a_refusal_an_error(endpoint, backend, requests):

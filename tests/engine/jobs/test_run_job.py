@@ -40,7 +40,7 @@ def test_a_backend_that_the_cancel_pulls_down_leaves_a_cancelled_run_not_a_faile
 
     assert job.wait(60) == 3
     assert folder.result().state == "cancelled"
-    assert folder.result().error == "cancelled by a person"
+    assert folder.result().error == "cancelled by a user"
 
 
 def test_a_library_that_the_worker_lacks_is_named_with_its_interpreter(tmp_path):

@@ -71,7 +71,7 @@ def test_pairs_travel_whole_through_a_table(pairs):
 
 
 def test_a_variant_without_its_question_is_refused(pairs):
-    with pytest.raises(JobError, match=f"{pairs[1][1].variant_id} has no question"):
+    with pytest.raises(JobError, match=f"{pairs[1][1].variant_id} lacks its question"):
         pair_up(iter([pairs[0][0]]), iter([variant for _, variant in pairs]))
 
 
@@ -80,7 +80,7 @@ def test_a_resumed_step_judges_only_what_is_left(pairs, tmp_path):
 
     def stop_after_two(done, total):
         if done == 2:
-            raise JobCancelledError("cancelled by a person")
+            raise JobCancelledError("cancelled by a user")
 
     step = VerifyStep("1", lambda: verifier, NOW)
     with pytest.raises(JobCancelledError):

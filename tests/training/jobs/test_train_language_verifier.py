@@ -297,5 +297,5 @@ def test_a_model_that_cannot_answer_in_one_token_is_refused_before_it_is_trained
     result = run_job(folder)
 
     assert result.state == "failed"
-    assert "this model cannot be a verifier" in result.error
+    assert "this one cannot be a verifier" in result.error
     assert not list(folder.path.glob("work/*/checkpoints"))

@@ -54,7 +54,7 @@ if not part.exists():
     for _ in range(int(settings.get("seconds", 0) * 50)):
         time.sleep(0.02)
         if stop:
-            finish("cancelled", "cancelled by a person")
+            finish("cancelled", "cancelled by a user")
             sys.exit(3)
         if (folder / "go on").exists():
             break
@@ -288,7 +288,7 @@ def test_cancelling_lets_the_job_end_by_itself_and_keeps_its_parts_for_a_resume(
     supervisor.cancel(run.run_id)
     cancelled = supervisor.wait(run.run_id)
 
-    assert (cancelled.state, cancelled.message) == ("cancelled", "cancelled by a person")
+    assert (cancelled.state, cancelled.message) == ("cancelled", "cancelled by a user")
     supervisor.resume(run.run_id)
     assert supervisor.wait(run.run_id).state == "done"
 
@@ -321,7 +321,7 @@ def test_a_killed_job_is_lost_and_resumes_from_its_parts(bench: Bench) -> None:
     resumed = supervisor.wait(run.run_id, timeout_s=20)
 
     assert lost.state == "lost"
-    assert "signal 9 (killed: often the system does so when memory runs out)" in lost.message
+    assert "signal 9 (killed, often by the system when memory runs out)" in lost.message
     assert (resumed.state, resumed.done) == ("done", 2)
 
 
@@ -404,7 +404,7 @@ def test_no_second_process_starts_in_a_folder_in_which_one_still_works(bench: Be
     other.resume(run.run_id)
 
     assert other.get(run.run_id).state == "failed"
-    assert "still works" in other.get(run.run_id).message
+    assert "is still working" in other.get(run.run_id).message
     with bench.store.write() as connection:
         RunTable(connection).save(living)
 

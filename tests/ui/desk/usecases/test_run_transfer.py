@@ -413,7 +413,7 @@ def test_a_tar_file_that_claims_more_than_the_disk_holds_is_refused(home: Home, 
         content.write(claims.tobuf(tarfile.GNU_FORMAT))
         content.truncate()
 
-    with pytest.raises(InputError, match=r"free some|no whole tar"):
+    with pytest.raises(InputError, match=r"free some|not a complete tar"):
         home.collect(run, tar)
 
 
