@@ -1,7 +1,7 @@
 """What turns a verifier's raw probabilities into verdicts: a monotone map and a threshold per target.
 
 Kept beside the model as `calibration.json`. Owns how the maps are applied and stored; `training.calibrate` fits them.
-Refuses maps that reverse the order of items, and files with anything else in them: an unknown key might change verdicts.
+Refuses maps that reverse the order of items, and files with anything else in them: unknown keys might change verdicts.
 """
 
 import json
