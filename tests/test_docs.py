@@ -71,3 +71,31 @@ def _require_command(words: list[str]) -> None:
             command = inner[word]
         else:
             assert not inner, f"sagedesk {' '.join(words)}: {word} is no command"
+
+
+def walks() -> list[tuple[str, str]]:
+    """(importer, imported) of every indented line in the walks of docs/architecture.md."""
+    chapter = (ROOT / "docs" / "architecture.md").read_text("utf-8").split("## Three walks down the house")[1]
+    pairs, above = [], [""] * 10
+    for block in chapter.split("\n## ")[0].split("```")[1::2]:
+        for line in block.strip("\n").splitlines():
+            depth = (len(line) - len(line.lstrip())) // 2
+            above[depth] = line.split()[0]
+            if depth:
+                pairs.append((above[depth - 1], above[depth]))
+    return pairs
+
+
+@pytest.mark.parametrize(("importer", "imported"), walks())
+def test_the_walks_in_the_architecture_are_imports_of_the_code(importer: str, imported: str) -> None:
+    package, _, module = imported.rpartition(".")
+    code = (ROOT / importer.replace(".", "/")).with_suffix(".py").read_text("utf-8")
+
+    assert (ROOT / imported.replace(".", "/")).with_suffix(".py").exists()
+    assert re.search(
+        rf"^from {re.escape(imported)} import |^from {re.escape(package)} import .*\b{module}\b", code, re.M
+    )
+
+
+def test_the_architecture_draws_three_walks() -> None:
+    assert len(walks()) > 20
