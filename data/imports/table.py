@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, assert_never, get_args
 
 from data.errors import InputError
 from data.imports.files import RawItem, importable_files, read_rows
@@ -107,6 +107,8 @@ def read(
             if chosen is None:
                 raise InputError(f"{source.name}: {source.guess.notes[0]}; name the columns with --map")
             yield from parse_rows(rows, chosen, benchmark, is_one_of_several=source.is_one_of_several)
+        case never:
+            assert_never(never)
 
 
 def format_of(source: Source, format_name: FormatName | None, mapping: Mapping[str, object] | None) -> FormatName:
