@@ -71,6 +71,13 @@ def test_every_file_of_ours_that_a_document_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_name_that_a_document_places_in_a_module_is_there(page: Path) -> None:
+    placed = re.findall(r"`(\w+)` (?:in|of) `([\w/.]+\.py)`", page.read_text("utf-8"))
+
+    assert not [(name, file) for name, file in placed if name not in (ROOT / file).read_text("utf-8")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_variable_in_a_document_is_read_somewhere(page: Path) -> None:
     named_ones = set(re.findall(r"\b(?:SAGEDESK|LABEL_STUDIO)_[A-Z_]*[A-Z]\b", page.read_text("utf-8")))
 
