@@ -179,7 +179,7 @@ def test_undo_brings_the_last_item_back_with_its_answers_and_a_change_is_a_new_r
 
     page.keyboard.press("u")
     at_item(page, first)
-    expect(page.locator(".sd-notice")).to_contain_text("Changing it saves a new revision")
+    expect(page.locator(".sd-notice")).to_contain_text("Changes are saved as a new revision")
     assert pressed(page) == ["1", "3", "6"]
     page.keyboard.press("5")
     page.keyboard.press("Control+s")

@@ -111,7 +111,7 @@ def retrain(
         compared = line.call(runs.show_run, run_id=gate) if isinstance(gate, str) else None
     emit_json(run) if as_json else emit_run(run)
     if compared is not None:
-        outcome = compared.result.get("outcome", compared.state)
+        outcome = str(compared.result.get("outcome", compared.state)).replace("_", " ")
         talk(f"gate: {outcome}; `sagedesk model show {run.result.get('model_id')}` shows the figures")
 
 

@@ -104,7 +104,7 @@ def _queue(desk: Desk, actor: Actor) -> None:
         ["", "items"],
         [
             ["in the queue", status.total],
-            ["done", status.done],
+            ["answered", status.done],
             ["waiting for you", status.waiting],
             ["answered by you", status.mine],
             ["answered by you today", status.mine_today],

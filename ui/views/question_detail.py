@@ -104,7 +104,7 @@ def _verdicts_html(detail: VariantDetail) -> str:
     words = []
     for verdict in detail.verdicts:
         if verdict.probability is None:
-            words.append(f'<span class="sd-wait">? {escape(verdict.target)} unreadable</span>')
+            words.append(f'<span class="sd-wait">? {escape(verdict.target)} unparsed</span>')
             continue
         is_yes = verdict.probability >= 0.5 if verdict.label is None else verdict.label
         words.append(

@@ -208,10 +208,10 @@ def _standing_notice(item: review.ReviewItem) -> str:
     if annotation is None:
         return ""
     if annotation.is_skipped:
-        return f"You skipped this item at {clock(annotation.updated_at)}. Answering it saves a new revision."
+        return f"You skipped this item at {clock(annotation.updated_at)}. An answer is saved as a new revision."
     if item.was_blind and annotation.is_blind:
         return "Your blind answer is saved; these are the verdicts. Go on, or change an answer if they convince you."
-    return f"You answered this item at {clock(annotation.updated_at)}. Changing it saves a new revision."
+    return f"You answered this item at {clock(annotation.updated_at)}. Changes are saved as a new revision."
 
 
 def _shown_verdicts(by_target: Mapping[str, Verdict], item: review.ReviewItem) -> list[ShownVerdict]:
@@ -240,9 +240,7 @@ def _shown(verdict: Verdict | None, key: DimensionKey, item: review.ReviewItem) 
     title = f"{verdict.verifier_version}, {verdict.method}"
     version = _short(verdict.verifier_version)
     if verdict.probability is None:
-        return ShownVerdict(
-            field, "unsure", "? unreadable", version, f"The verifier's reply could not be read. {title}"
-        )
+        return ShownVerdict(field, "unsure", "? unparsed", version, f"The verifier's reply could not be read. {title}")
     if abs(verdict.probability - 0.5) < _UNSURE_BAND:
         return ShownVerdict(field, "unsure", f"? unsure {verdict.probability:.2f}", version, title)
     is_yes = verdict.probability >= 0.5 if verdict.label is None else verdict.label

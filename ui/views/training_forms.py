@@ -28,7 +28,7 @@ from ui.widgets.page import notice, told
 
 _KINDS: Final[Mapping[VerifierKind, str]] = {
     "feature": "Feature verifier: trains in seconds to minutes on this machine and needs few labels",
-    "language": "Language model: fine-tunes a causal model; for a GPU or a long run, and thousands of labels",
+    "language": "Language model: fine-tunes a causal model; needs a GPU or a long run, and thousands of labels",
 }
 _METHODS: Final[Mapping[LanguageTraining, str]] = {
     "era": "ERA: judges each dimension on its own",

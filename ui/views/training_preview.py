@@ -12,7 +12,7 @@ from ui.desk.usecases.training_data import TrainingPreview
 from ui.widgets.page import empty, figures, notices, table
 
 _PARTS: Final[Mapping[Part, str]] = {
-    "train": "training",
+    "train": "trains the model",
     "validation": "decides when to stop",
     "calibration": "calibrates probabilities",
     "gate": "evaluates the result; never trained on",
@@ -91,8 +91,8 @@ def _parts(found: TrainingPreview) -> None:
 
 def _sources(found: TrainingPreview) -> None:
     rows: list[list[object]] = [[_SOURCES[row.source], row.labels] for row in found.sources]
-    rows.append(["rejected variants of the newest generator", found.current_generator_negatives])
-    rows.append([f"included of the first {found.first_labels:,} labels", found.first_labels_kept])
+    rows.append(["of which rejected variants of the newest generator", found.current_generator_negatives])
+    rows.append([f"of which from the first {found.first_labels:,} labels", found.first_labels_kept])
     table(["source", "labels"], rows)
 
 

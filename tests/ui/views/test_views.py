@@ -107,7 +107,7 @@ def test_a_finished_queue_leads_back_to_the_last_item(desk: Desk, queue_variants
     drawn.button(key="review_back").click().run()
 
     assert drawn.query_params["item"] == only
-    assert "Changing it saves a new revision" in sent(drawn)
+    assert "Changes are saved as a new revision" in sent(drawn)
 
 
 def test_only_a_lead_sees_the_import_and_the_blind_share(desk: Desk, queue_variants: QueueVariants) -> None:
