@@ -1,8 +1,8 @@
 """What a policy can do to please a verifier without making a better variant, each as a share in 0..1.
 
-Programs without a model, so the policy cannot argue with them (TRAINING 6). Refuses to judge whether a variant is
-right. Where the answer stands in the reply is no artefact: options are shuffled when a variant is made, the abstain
-option aside, and that one is what `not_as_asked` looks at.
+Programs without a model, so the policy cannot argue with them (ADR 9). Refuses to judge whether a variant is right.
+Where the answer stands in the reply is no artefact: options are shuffled when a variant is made, the abstain option
+aside, and that one is what `not_as_asked` looks at.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def longer_answer(question: Question, variant: Variant) -> float:
 def not_as_asked(variant: Variant, *, asked_for_control: bool) -> float:
     """1.0 for a critical variant whose answer abstains where a control was asked for, or the other way round.
 
-    Else the easier of the two would win every group, and "always abstain", or "never", with it (DOMAIN 2).
+    Else the easier of the two would win every group, and the policy would learn always to abstain, or never.
     """
     return float(variant.variant_type == "critical" and variant.is_control != asked_for_control)
 

@@ -95,7 +95,7 @@ def select(labels: Sequence[TrainingLabel], *, max_labels: int | None, seed: int
     """At most so many of what is learnt from: a share of the first labels for good, then the newest of the others.
 
     The first labels are the sample's, else the oldest FIRST_LABELS; at least FIRST_LABELS_KEPT of them are kept,
-    drawn by content and seed, so that a verifier does not drift with what it accepted itself (TRAINING 11).
+    drawn by content and seed, so that a verifier does not drift with what it accepted itself.
 
     Raises:
         InputError: `max_labels` leaves no room for that share.

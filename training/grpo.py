@@ -1,7 +1,7 @@
 """GRPO of a generator with a verifier as reward, over TRL's GRPOTrainer; it reads top to bottom.
 
 TRL's defaults are for rewards by rule: here the KL to the start is on, the reward is one function, rewards are scaled
-within their group, and replies that were cut short teach nothing (TRAINING 5). Replies are drawn in this process, or
+within their group, and replies that were cut short teach nothing. Replies are drawn in this process, or
 by vLLM beside it or on a server: `vllm_overrides`; the verifier always judges in this process, on its device.
 Refuses a training that changes nothing although it had signal.
 Left out: several processes; constrained decoding, for a policy has to learn the form itself.

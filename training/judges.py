@@ -1,7 +1,7 @@
 """The judge of a comparison: a verifier that was not the reward, for a policy learns what its reward overlooks.
 
 Owns the choice between a given one and one that is trained for the purpose. Refuses one that shares weights with the
-reward verifier, whatever their calibrations (TRAINING 6).
+reward verifier, whatever their calibrations (ADR 9).
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""The probe: does the policy still find what people accepted likelier than what they rejected [ours].
+"""The probe: does the policy still find what people accepted likelier than what they rejected.
 
 Owns the score of a policy on human-labelled items that no reward has touched. Refuses to learn from them, and to
 score where one of the two sides is missing. A policy that learns the verifier's weak spots makes rejected items
-likelier while its reward rises: `training.stop_rules` watches for that (TRAINING 6).
+likelier while its reward rises: `training.stop_rules` watches for that (ADR 9).
 """
 
 from collections.abc import Sequence

@@ -158,9 +158,7 @@ def aliases(models: Path, role: ModelRole) -> Mapping[Alias, str]:
         found = json.loads(file.read_text("utf-8"))
         return {alias: str(found[alias]) for alias in ALIASES if found.get(alias)}
     except FileNotFoundError:
-        # Desks of before kept a file an alias.
-        single = {alias: models / role / alias for alias in ALIASES}
-        return {alias: kept.read_text("utf-8").strip() for alias, kept in single.items() if kept.is_file()}
+        return {}
     except (ValueError, AttributeError) as exc:
         raise ModelError(f"{file} is damaged ({exc}); remove it, then promote a model anew") from exc
 

@@ -1,11 +1,11 @@
-"""The reward of a group of replies to one prompt: contract first, then the verifier's product, less penalties [ours].
+"""The reward of a group of replies to one prompt: contract first, then the verifier's product, less penalties (ADR 9).
 
     0                                            the reply does not parse, fails its contract, or repeats another
     base + (1 - base) * TC * LC * AU - penalties else, never below 0; the factors are calibrated probabilities
     None                                         the contract holds and the verifier gave no verdict, also on what it
                                                  repeats
 
-One function: as a sum, two dimensions could buy off the third (TRAINING 5). Refuses to load a verifier or to draw a
+One function: as a sum, two dimensions could buy off the third. Refuses to load a verifier or to draw a
 reply: both come in.
 """
 
@@ -98,7 +98,7 @@ def training_rewards(group: Sequence[Scored]) -> list[float | None]:
     """What the trainer learns from: the rewards, or the group's mean for each where the group has nothing to teach.
 
     Whether it has is asked of outcomes that are yes or no, never of the shaped rewards, which differ in every group
-    and which scaling by the group would blow up to full size (TRAINING 5):
+    and which scaling by the group would blow up to full size (ADR 9; DAPO, arXiv 2503.14476, filters by correctness):
 
     - nobody passes the contract: all earn 0;
     - everybody is accepted: what is left are differences of the verifier's confidence, and chasing those teaches its
@@ -106,7 +106,7 @@ def training_rewards(group: Sequence[Scored]) -> list[float | None]:
     - fewer than two could be scored.
 
     A group in which the contract holds for some and nobody is accepted still teaches: there the probabilities say
-    which reply came nearest (DOMAIN 1). None stays None.
+    which reply came nearest. None stays None.
     """
     rewards = [scored.reward for scored in group]
     if teaches(group):

@@ -2,7 +2,7 @@
 
 A rule compares moving averages, never single steps: a step holds a few groups of a few types, and they differ.
 Where a figure has no natural bound (length, entropy, variety) it is held against its own beginning.
-Source: the rules are those of TRAINING 5 to 7; the numbers are ours.
+The rules are those of ADR 9; the numbers were chosen by hand.
 """
 
 import math
@@ -74,7 +74,7 @@ def _far_from_start(history: Sequence[StepFigures], rules: StopRules) -> str | N
 
 
 def _proxy_rises_probe_falls(history: Sequence[StepFigures], rules: StopRules) -> str | None:
-    """The reward since the best probe, and the probe since then (TRAINING 6)."""
+    """The reward since the best probe, and the probe since then."""
     probes = [(int(entry["step"] or 0), value) for entry in history if (value := _number(entry, "probe")) is not None]
     if rules.probe_tolerance is None or len(probes) < 2:
         return None

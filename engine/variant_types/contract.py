@@ -1,6 +1,6 @@
 """The checks that all variant types share. Refuses what needs a reader: whether an answer is correct.
 
-Each targets a defect found in the published rows or in replies of small models.
+Each targets a defect found in the published rows (HellaSwag-Pro, arXiv 2502.11393) or in replies of small models.
 """
 
 import re

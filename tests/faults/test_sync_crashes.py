@@ -1,4 +1,4 @@
-"""RELIABILITY 1: kill -9 at every commit boundary of a sync; the desk that comes after ends where the server is."""
+"""kill -9 at every commit boundary of a sync: the next desk ends where the server is."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""RELIABILITY 4 to 8 and promise 10: what a broken, slow or lying Label Studio does to the sync."""
+"""What a broken, slow or lying Label Studio does to the sync."""
 
 import json
 import socket

@@ -269,19 +269,6 @@ def test_a_damaged_alias_file_is_told_and_not_taken_for_none(tmp_path: Path) -> 
         aliased(tmp_path / "models", "verifier", "champion")
 
 
-def test_a_desk_of_before_keeps_its_champion(tmp_path: Path) -> None:
-    """It had a file an alias."""
-    models = tmp_path / "models"
-    first, second = registered(tmp_path, "one"), registered(tmp_path, "two")
-    (models / "verifier" / "champion").write_text(first.model_id + "\n")
-
-    found = aliased(models, "verifier", "champion")
-    promote(models, "verifier", second.model_id)
-
-    assert found == first
-    assert aliases(models, "verifier") == {"champion": second.model_id, "previous": first.model_id}
-
-
 def test_a_model_is_found_whichever_role_it_has(tmp_path: Path) -> None:
     generator = registered(tmp_path, "one", role="generator")
 
