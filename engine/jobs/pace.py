@@ -17,17 +17,14 @@ class Step:
     total: int | None
 
 
-def steps_from(events: Iterable[Mapping[str, object]]) -> list[Step]:
-    """The progress reports among a run's events, oldest first."""
-    return [
-        Step(
-            datetime.fromisoformat(str(event["at"])),
-            int(str(event["done"])),
-            None if event["total"] is None else int(str(event["total"])),
-        )
-        for event in events
-        if event["kind"] == "progress"
-    ]
+def step_of(event: Mapping[str, object]) -> Step:
+    """Of an event that reports progress."""
+    total = event["total"]
+    return Step(
+        datetime.fromisoformat(str(event["at"])),
+        int(str(event["done"])),
+        None if total is None else int(str(total)),
+    )
 
 
 def time_left_s(steps: Iterable[Step], *, since: datetime | None, now: datetime) -> float | None:

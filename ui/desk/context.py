@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +11,7 @@ from data.errors import PermissionDeniedError
 from data.records import Role
 from data.store import Connection, Store
 from data.tables.audit import AuditOutcome, AuditTable
+from engine.jobs.reported import Reported
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.settings import Settings
 
@@ -39,6 +40,7 @@ class Desk:
     supervisor: Supervisor
     sync: LabelStudioSync | None
     now: Callable[[], datetime]
+    reported: Reported = field(default_factory=Reported)
 
 
 def require_lead(desk: Desk, actor: Actor, action: str, subject: str = "") -> None:

@@ -21,9 +21,7 @@ _REFRESH_S: Final = 1.0
 _SLOW_REFRESH_S: Final = 4.0
 _STOPPING: Final = "run_stopping"
 _LOG_BYTES: Final = 8_000
-# Metrics stand among the events and outnumber the messages; they have their charts.
-_EVENTS_READ: Final = 100_000
-_EVENTS_SHOWN: Final = 50
+_MESSAGES_SHOWN: Final = 50
 _ICONS: Final[Mapping[RunState, tuple[str, str]]] = {
     "queued": ("◌", "sd-faint"),
     "running": ("▶", "sd-wait"),
@@ -123,17 +121,12 @@ def _model_of(run: Run) -> str:
 
 def _log(desk: Desk, actor: Actor, run: Run) -> None:
     log = runs.run_log(desk, actor, run_id=run.run_id, max_bytes=_LOG_BYTES)
-    events = [
-        event
-        for event in runs.run_events(desk, actor, run_id=run.run_id, limit=_EVENTS_READ)
-        if event.kind == "message"
-    ]
-    events = events[-_EVENTS_SHOWN:]
+    messages = runs.run_messages(desk, actor, run_id=run.run_id, limit=_MESSAGES_SHOWN)
     with st.expander("Log", expanded=run.state in ("running", "failed", "lost")):
-        if events:
-            table(["at", "level", "message"], [[event.at[11:19], event.level, event.text] for event in events])
+        if messages:
+            table(["at", "level", "message"], [[it.at[11:19], it.level, it.text] for it in messages])
         if log.text.strip():
             cut = "… " if log.is_cut else ""
             st.html(f'<pre class="sd-log">{cut}{literal(log.text)}</pre>')
-        elif not events:
+        elif not messages:
             st.html('<p class="sd-faint">Nothing logged yet.</p>')

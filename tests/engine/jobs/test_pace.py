@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engine.jobs.pace import Step, steps_from, time_left_s
+from engine.jobs.pace import Step, step_of, time_left_s
 
 BEGUN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -79,11 +79,8 @@ def test_what_an_earlier_process_did_says_nothing_of_the_pace() -> None:
     assert time_left_s(steps(*said[:3]), since=at(3590), now=at(3700)) is None
 
 
-def test_steps_are_the_progress_among_the_events() -> None:
-    events: list[dict[str, object]] = [
-        {"at": at(0).isoformat(), "kind": "progress", "done": 3, "total": None, "message": "m"},
-        {"at": at(1).isoformat(), "kind": "metric", "name": "loss", "value": 1.0, "step": 3},
-        {"at": at(2).isoformat(), "kind": "progress", "done": 4, "total": 9, "message": "m"},
-    ]
+def test_a_step_is_what_an_event_says_of_progress() -> None:
+    event: dict[str, object] = {"at": at(2).isoformat(), "kind": "progress", "done": 4, "total": 9, "message": "m"}
 
-    assert steps_from(events) == [Step(at(0), 3, None), Step(at(2), 4, 9)]
+    assert step_of(event) == Step(at(2), 4, 9)
+    assert step_of({**event, "total": None}) == Step(at(2), 4, None)

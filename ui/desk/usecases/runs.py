@@ -1,6 +1,5 @@
 """Runs as a person sees them: list, follow, read the log, cancel, resume."""
 
-import math
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +11,8 @@ from data.records import RUN_STATES, Run, RunState
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
 from engine.jobs.kinds import KINDS
-from engine.jobs.pace import steps_from, time_left_s
+from engine.jobs.pace import time_left_s
+from engine.jobs.reported import MOST_MESSAGES, Message
 from ui.desk.context import Actor, Desk, audit, require_lead
 
 MAX_RUNS: Final = 500
@@ -26,16 +26,6 @@ class RunLog:
     run_id: str
     text: str
     is_cut: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """One line that the job wrote; `text` is the message, or the metric or progress in words."""
-
-    at: str
-    kind: str
-    level: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +75,7 @@ def run_progress(desk: Desk, actor: Actor, *, run_id: str) -> RunProgress:
     if run.state != "running":
         return RunProgress(run, None, run.message or "it ended without a word; its log may say why")
     since = None if run.pid_started_at is None else datetime.fromtimestamp(run.pid_started_at - 2, UTC)
-    steps = steps_from(event for _, event in RunFolder(Path(run.folder)).read_events())
+    steps = desk.reported.steps(RunFolder(Path(run.folder)))
     return RunProgress(run, time_left_s(steps, since=since, now=desk.now()), "")
 
 
@@ -93,20 +83,16 @@ def run_metrics(desk: Desk, actor: Actor, *, run_id: str, since_step: int | None
     """What the job measured after `since_step`, by step, then in the order in which it was first reported.
 
     A step that was done again after a resume counts as it went the last time; a figure that is not finite is left
-    out, a chart has no place for it (`run_events` tells it). Raises NotFoundError.
+    out, a chart has no place for it. Raises NotFoundError.
     """
     run = desk.supervisor.get(run_id)
-    found: dict[tuple[str, int], RunMetric] = {}
-    for _, event in RunFolder(Path(run.folder)).read_events():
-        if event["kind"] != "metric":
-            continue
-        name, step, value = str(event["name"]), int(str(event["step"])), float(str(event["value"]))
-        if math.isfinite(value):
-            found[name, step] = RunMetric(name, step, value)
-        else:
-            found.pop((name, step), None)
+    figures = desk.reported.figures(RunFolder(Path(run.folder)))
     return sorted(
-        (metric for metric in found.values() if since_step is None or metric.step > since_step),
+        (
+            RunMetric(name, step, value)
+            for (name, step), value in figures.items()
+            if since_step is None or step > since_step
+        ),
         key=lambda metric: metric.step,
     )
 
@@ -125,17 +111,10 @@ def run_log(desk: Desk, actor: Actor, *, run_id: str, max_bytes: int = 20_000) -
     return RunLog(run_id, text, is_cut=size > wanted)
 
 
-def run_events(desk: Desk, actor: Actor, *, run_id: str, limit: int = 200) -> list[RunEvent]:
-    """The last `limit` messages and metrics, oldest first; progress is in the run itself. Raises NotFoundError."""
+def run_messages(desk: Desk, actor: Actor, *, run_id: str, limit: int = MOST_MESSAGES) -> list[Message]:
+    """What the job said last, oldest first. Raises NotFoundError."""
     run = desk.supervisor.get(run_id)
-    events = []
-    for _, event in RunFolder(Path(run.folder)).read_events():
-        if event["kind"] == "message":
-            events.append(RunEvent(str(event["at"]), "message", str(event["level"]), str(event["text"])))
-        elif event["kind"] == "metric":
-            text = f"{event['name']} {event['value']:.4g} at step {event['step']}"
-            events.append(RunEvent(str(event["at"]), "metric", "info", text))
-    return events[-limit:]
+    return desk.reported.messages(RunFolder(Path(run.folder)), limit=limit)
 
 
 def cancel_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:

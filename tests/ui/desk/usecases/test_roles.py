@@ -129,7 +129,7 @@ READ_BY_ALL = {
     "review.queue_status",
     "review.sync_state",
     "runs.list_runs",
-    "runs.run_events",
+    "runs.run_messages",
     "runs.run_log",
     "runs.run_metrics",
     "runs.run_progress",

@@ -10,7 +10,7 @@ from data.errors import NotFoundError
 from data.records import Run, RunId, RunState
 from data.tables.runs import RunTable
 from ui.desk.context import OPERATOR, Desk
-from ui.desk.usecases.runs import RunMetric, run_metrics, run_progress
+from ui.desk.usecases.runs import RunMetric, run_messages, run_metrics, run_progress
 
 BEGUN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -101,3 +101,18 @@ def test_a_run_that_is_not_there_is_told(desk: Desk) -> None:
     for ask in (run_progress, run_metrics):
         with pytest.raises(NotFoundError, match="r_nowhere"):
             ask(desk, OPERATOR, run_id="r_nowhere")
+
+
+def test_what_was_read_once_is_not_read_again(desk: Desk) -> None:
+    run_id = put_run(desk, events=[metric("loss", step, 0.5) for step in range(100)])
+    events = desk.settings.runs / run_id / "events.jsonl"
+    assert len(run_metrics(desk, OPERATOR, run_id=run_id)) == 100
+
+    with events.open("r+b") as lines:
+        lines.write(b"?" * 5_000)  # no line of these could be read
+    with events.open("a") as lines:
+        lines.write(json.dumps(metric("loss", 100, 0.4)) + "\n")
+
+    assert len(run_metrics(desk, OPERATOR, run_id=run_id)) == 101
+    assert run_progress(desk, OPERATOR, run_id=run_id).time_left_s is None
+    assert run_messages(desk, OPERATOR, run_id=run_id) == []

@@ -51,8 +51,8 @@ def test_without_the_encoder_it_says_that_embeddings_are_missing(loaded: tuple[D
     desk, project = loaded
 
     assert project.with_embeddings is False
-    told = runs.run_events(desk, ANA, run_id=project.training_run)
-    assert any("without embeddings" in event.text and event.level == "warning" for event in told)
+    said = runs.run_messages(desk, ANA, run_id=project.training_run)
+    assert any("without embeddings" in message.text and message.level == "warning" for message in said)
 
 
 @pytest.mark.server
