@@ -9,7 +9,8 @@ import streamlit as st
 from ui.desk.context import Actor, Desk
 from ui.views import generate, models, overview, questions, releases, review, runs, training
 from ui.web.serving import actor_of_page, current_desk
-from ui.widgets.go import remember_pages
+from ui.widgets.go import arrive
+from ui.widgets.once import acts_so_far, settle
 from ui.widgets.page import style
 from ui.widgets.presence import remember
 
@@ -44,8 +45,11 @@ def main() -> None:
         title: st.Page(_bound(render, desk, actor), title=title, url_path=title.lower(), default=title == "Review")
         for title, render in renders.items()
     }
-    remember_pages(pages)
-    st.navigation(list(pages.values()), position="top").run()
+    shown = st.navigation(list(pages.values()), position="top")
+    arrive(pages, shown.title)
+    before = acts_so_far()
+    shown.run()
+    settle(before)
 
 
 def _bound(render: Render, desk: Desk, actor: Actor) -> Callable[[], None]:

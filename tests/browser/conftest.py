@@ -47,6 +47,7 @@ class DeskProcess:
             name: value for name, value in os.environ.items() if not name.startswith(("SAGEDESK_", "LABEL_STUDIO_"))
         }
         ours = {"SAGEDESK_STATE": str(self.state), "SAGEDESK_PORT": str(self.port), "SAGEDESK_TEST_DOOR_KEY": self.key}
+        ours["SAGEDESK_WORKER_PYTHON"] = str(self._idle_worker())
         ours["PYTHONPATH"] = str(Path(__file__).parents[2])  # for what these tests share with others
         script = Path(__file__).with_name("desk_process.py")
         log = self.state / "desk.log"
@@ -70,6 +71,13 @@ class DeskProcess:
             self.process.terminate()
             self.process.wait(timeout=30)
             self.process = None
+
+    def _idle_worker(self) -> Path:
+        """An interpreter that runs no job: these tests are about pages, and a training takes the machine from them."""
+        worker = self.state / "idle-worker"
+        worker.write_text("#!/bin/sh\nexec sleep 3600\n")
+        worker.chmod(0o700)
+        return worker
 
     def ask(self, name: str, *arguments: object) -> Any:
         with Client(("127.0.0.1", self.door), authkey=self.key.encode()) as connection:

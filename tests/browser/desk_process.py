@@ -8,14 +8,19 @@ import os
 import shutil
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from multiprocessing.connection import Listener
 
+from annotation.forms import AnswerForm
 from annotation.queue import enqueue
 from data import ids
+from data.errors import ConflictError
 from data.records import (
     Annotation,
+    Answers,
     ContractCheck,
     Question,
     Recipe,
@@ -27,6 +32,7 @@ from data.records import (
     VariantId,
     Verdict,
 )
+from data.store import Store
 from data.tables.annotations import AnnotationTable
 from data.tables.contract_checks import ContractCheckTable
 from data.tables.questions import QuestionTable
@@ -34,8 +40,8 @@ from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
-from ui.desk.context import OPERATOR, Desk
-from ui.desk.usecases import accounts
+from ui.desk.context import OPERATOR, Actor, Desk
+from ui.desk.usecases import accounts, review
 from ui.desk.usecases.models import list_models
 from ui.web import asgi, serving
 
@@ -46,13 +52,15 @@ VERIFIER = "secret-verifier-7"
 
 def begin(desk: Desk) -> dict[str, str]:
     """An empty store with the annotator `ana` and the lead `lea`; their sign-in links by name."""
+    let_writes_go(desk)
+    _end_runs(desk)
     with desk.store.write() as connection:
         tables = connection.execute(
             "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name <> 'schema_migration'"
         ).fetchall()
         for (table,) in tables:
             connection.execute(f'DELETE FROM "{table}"')
-    for folder in (desk.settings.models, desk.settings.runs):
+    for folder in (desk.settings.models, desk.settings.runs, desk.settings.releases):
         shutil.rmtree(folder, ignore_errors=True)
     return {
         name: accounts.add_account(desk, OPERATOR, name=name, display_name=name.title(), role=role).path
@@ -115,7 +123,7 @@ def add_failed_run(desk: Desk) -> None:
 
 
 def train_two_verifiers(desk: Desk, outcome: str, contexts: Sequence[str]) -> tuple[str, str]:
-    """A champion and a challenger, compared with this outcome; they differ on one variant a context. Their ids."""
+    """Ids of a champion and a challenger that differ on one variant per context; `none` leaves them uncompared."""
     champion = put_model(desk, "feature-verifier-1", alias="champion")
     challenger = put_model(
         desk, "feature-verifier-2-with-a-name-that-is-longer-than-anybody-would-like", alias="challenger"
@@ -123,7 +131,8 @@ def train_two_verifiers(desk: Desk, outcome: str, contexts: Sequence[str]) -> tu
     flips = [Differing(text, truth=number % 3 > 0, challenger=number % 2 == 0) for number, text in enumerate(contexts)]
     reasons = ["Type consistency: balanced accuracy 0.81 to 0.76, 95 % interval -0.101 to -0.004, below -0.03."]
     report = gate_report(outcome, reasons=reasons)
-    put_gate_run(desk, champion=champion, challenger=challenger, report=report, flips=flips)
+    if outcome != "none":
+        put_gate_run(desk, champion=champion, challenger=challenger, report=report, flips=flips)
     return champion, challenger
 
 
@@ -153,13 +162,91 @@ def champion(desk: Desk) -> str:
     )
 
 
+def unjudge(desk: Desk) -> None:
+    """As if all variants had been made before there was a verifier."""
+    with desk.store.write() as connection:
+        connection.execute("DELETE FROM verdict")
+
+
+def accept(desk: Desk, variant_id: VariantId) -> None:
+    """Ana says yes to everything."""
+    ana = Actor("ana", "annotator")
+    item = review.open_item(desk, ana, variant_id=variant_id)
+    form = AnswerForm(Answers(True, True, True), lead_time_s=1.0)
+    review.submit(desk, ana, variant_id=variant_id, token=item.token, form=form)
+
+
+def hold_writes(desk: Desk) -> None:
+    """From now on everything that writes waits, as on a slow machine, until `let_writes_go`."""
+    is_held = threading.Event()
+
+    def hold() -> None:
+        with desk.store.write():
+            is_held.set()
+            _LET_GO.wait()
+
+    _LET_GO.clear()
+    holder = threading.Thread(target=hold, daemon=True)
+    _HOLDERS.append(holder)
+    holder.start()
+    is_held.wait()
+
+
+def let_writes_go(desk: Desk) -> None:
+    _LET_GO.set()
+    while _HOLDERS:
+        _HOLDERS.pop().join()
+
+
+def drawing(desk: Desk) -> int:
+    """How many runs of the pages' script are under way."""
+    return len(_script_threads())
+
+
+def writing(desk: Desk) -> int:
+    """How many of them stand before the store and want to write."""
+    frames = sys._current_frames()
+    return sum(
+        any(frame.f_code is Store.write.__wrapped__.__code__ for frame, _ in traceback.walk_stack(frames[thread]))
+        for thread in _script_threads()
+        if thread in frames
+    )
+
+
+def run_kinds(desk: Desk) -> list[str]:
+    with desk.store.read() as connection:
+        return [kind for (kind,) in connection.execute("SELECT kind FROM run").fetchall()]
+
+
+def sign_offs(desk: Desk) -> list[str]:
+    with desk.store.read() as connection:
+        return [action for (action,) in connection.execute("SELECT action FROM sign_off").fetchall()]
+
+
 def run_states(desk: Desk) -> list[str]:
     with desk.store.read() as connection:
         return [state for (state,) in connection.execute("SELECT state FROM run").fetchall()]
 
 
+def _script_threads() -> list[int]:
+    return [it.ident for it in threading.enumerate() if it.name == "ScriptRunner.scriptThread" and it.ident]
+
+
+def _end_runs(desk: Desk) -> None:
+    with desk.store.read() as connection:
+        going_on = RunTable(connection).in_states(["queued", "running"])
+    for run in going_on:
+        with suppress(ConflictError):  # of those that were only written down there is no process to end
+            desk.supervisor.cancel(run.run_id)
+            desk.supervisor.wait(run.run_id, timeout_s=30)
+
+
+_LET_GO = threading.Event()
+_HOLDERS: list[threading.Thread] = []
+
 _TOLD = (
-    *(begin, queue, labels, set_role, add_failed_run, run_states),
+    *(begin, queue, labels, accept, set_role, add_failed_run, run_states, run_kinds, sign_offs),
+    *(unjudge, hold_writes, let_writes_go, drawing, writing),
     *(train_two_verifiers, train_a_generator, add_training, add_figures, champion),
 )
 ANSWERS: dict[str, Callable[..., object]] = {one.__name__: one for one in _TOLD}

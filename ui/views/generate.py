@@ -10,7 +10,8 @@ from ui.desk.usecases import generation
 from ui.desk.usecases.generation import BACKENDS, BackendName
 from ui.desk.usecases.models import list_models
 from ui.desk.usecases.questions import search_questions
-from ui.widgets.go import go_to
+from ui.views.run_started import run_started
+from ui.widgets.once import act_once
 from ui.widgets.page import empty, figures, head, notice, table, told
 from ui.widgets.presence import still
 
@@ -63,22 +64,27 @@ def render(desk: Desk, actor: Actor) -> None:
                 "once there is one; you can train it on the Overview page.",
                 kind="warn",
             )
-        if st.button("Start generating", type="primary", key="generate_start"):
-            run = generation.start_generation(
-                desk,
-                still(actor),
-                backend=backend,
-                types=types,
-                benchmark=benchmark,
-                limit=int(limit),
-                per_question=int(per_question),
-                temperature=temperature,
-                max_new_tokens=max_new_tokens,
-                seed=int(seed),
-                model=model,
-            )
-            go_to("Runs", run=run.run_id)
-            notice(f"Run {run.run_id} is queued; follow it on the Runs page.", kind="done")
+        act_once(
+            st.button,
+            "Start generating",
+            lambda: run_started(
+                generation.start_generation(
+                    desk,
+                    still(actor),
+                    backend=backend,
+                    types=types,
+                    benchmark=benchmark,
+                    limit=int(limit),
+                    per_question=int(per_question),
+                    temperature=temperature,
+                    max_new_tokens=max_new_tokens,
+                    seed=int(seed),
+                    model=model,
+                )
+            ),
+            key="generate_start",
+            type="primary",
+        )
 
 
 def _backend(desk: Desk) -> BackendName:

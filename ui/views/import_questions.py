@@ -13,11 +13,13 @@ from ui.desk.usecases import imports
 from ui.desk.usecases.imports import SourcePreview
 from ui.views.run_detail import run_detail
 from ui.widgets.item import option_list
+from ui.widgets.once import Done, act_once
 from ui.widgets.page import empty, notice, table, told
 from ui.widgets.presence import still
 from ui.widgets.texts import block, literal
 
-_RUN: Final = "import_run"
+_KEPT: Final = "import_kept"
+_RUN: Final = "run"
 _UPLOADED: Final = "import_uploaded"
 _SHOWN_QUESTIONS: Final = 3
 _UPLOAD: Final = "Upload a file"
@@ -33,10 +35,11 @@ _SCHEMES: Final[Mapping[AnswerScheme, str]] = {
 
 def import_questions(desk: Desk, actor: Actor) -> None:
     with told():
-        started = st.session_state.get(_RUN)
+        kept: dict[str, str] = st.session_state.setdefault(_KEPT, {})
+        started = kept.get(_RUN)
         if started is not None:
             if st.button("Import something else", key="import_again"):
-                st.session_state.pop(_RUN)
+                del kept[_RUN]
                 st.rerun()
             run_detail(desk, actor, started)
             return
@@ -63,7 +66,8 @@ def import_questions(desk: Desk, actor: Actor) -> None:
             _preview(source)
         is_readable = any(source.is_readable for source in seen.sources)
         words = f"Import as {_quoted(seen.benchmark)}"
-        if st.button(words, type="primary", disabled=not is_readable, key="import_start"):
+
+        def start() -> Done:
             run = imports.start_import(
                 desk,
                 still(actor),
@@ -72,8 +76,10 @@ def import_questions(desk: Desk, actor: Actor) -> None:
                 benchmark=benchmark,
                 mapping=mapping,
             )
-            st.session_state[_RUN] = run.run_id
-            st.rerun()
+            kept[_RUN] = run.run_id
+            return Done("")
+
+        act_once(st.button, words, start, key="import_start", disabled=not is_readable, type="primary")
 
 
 def _location(desk: Desk, actor: Actor) -> str | None:

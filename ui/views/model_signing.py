@@ -1,7 +1,6 @@
 """What a lead may do with a model: compare it, take it into use with a note, go back; and who signed what before."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import streamlit as st
 
@@ -9,17 +8,17 @@ from data.records import ModelRole, Run, SignOff
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import gates, model_promotion, runs
 from ui.desk.usecases.models import ModelDetail
+from ui.views.run_started import run_started
 from ui.widgets.go import go_to
-from ui.widgets.page import day_and_time, notice, table, told
+from ui.widgets.once import Done, act_once, show_words
+from ui.widgets.page import day_and_time, notice, table
 from ui.widgets.presence import still
 
-_SAID: Final = "model_said"
 
-
-def what_was_done() -> None:
-    """Once, at the drawing after it."""
-    if said := st.session_state.pop(_SAID, None):
-        notice(str(said), kind="done")
+def what_was_done(model_id: str) -> None:
+    """Once, at the drawing after it, when the form is gone."""
+    show_words(_promotion(model_id))
+    show_words(_way_back(model_id))
 
 
 def compare(desk: Desk, actor: Actor, found: ModelDetail) -> None:
@@ -39,11 +38,12 @@ def compare(desk: Desk, actor: Actor, found: ModelDetail) -> None:
             notice(f"Its comparison, run {last.run_id}, did not end well: {last.message}", kind="warn")
         elif found.gate is None:
             notice("It has not been compared with the champion of now: a gate run does that on the blind labels.")
-        if st.button("Compare with the champion" if found.gate is None else "Compare again", key="model_compare"):
-            with told():
-                run = gates.compare_models(desk, still(actor), model_id=found.info.model_id)
-                go_to("Runs", run=run.run_id)
-                notice(f"Run {run.run_id} is queued; follow it on the Runs page.", kind="done")
+        act_once(
+            st.button,
+            "Compare with the champion" if found.gate is None else "Compare again",
+            lambda: run_started(gates.compare_models(desk, still(actor), model_id=found.info.model_id)),
+            key=f"model_compare_{found.info.model_id}",
+        )
 
 
 def _last_gate_run(desk: Desk, actor: Actor, model_id: str) -> Run | None:
@@ -69,17 +69,25 @@ def promote(desk: Desk, actor: Actor, found: ModelDetail) -> None:
         if not has_passed:
             with right:
                 notice(_hindrance(found), kind="warn")
-        if left.form_submit_button("Promote to champion", type="primary", width="stretch"):
-            with told():
-                model_promotion.promote_model(
-                    desk, still(actor), model_id=info.model_id, note=note, despite_gate=bool(despite)
-                )
-                st.session_state[_SAID] = (
-                    f"{info.model_id} is the champion now. What waits for review is judged again and put in order."
-                    if info.role == "verifier"
-                    else f"{info.model_id} is the champion now: Generate uses it where no model is named."
-                )
-                st.rerun()
+
+        def sign() -> Done:
+            model_promotion.promote_model(
+                desk, still(actor), model_id=info.model_id, note=note, despite_gate=bool(despite)
+            )
+            return Done(
+                f"{info.model_id} is the champion now. What waits for review is judged again and put in order."
+                if info.role == "verifier"
+                else f"{info.model_id} is the champion now: Generate uses it where no model is named."
+            )
+
+        act_once(
+            left.form_submit_button,
+            "Promote to champion",
+            sign,
+            key=_promotion(info.model_id),
+            type="primary",
+            width="stretch",
+        )
 
 
 def roll_back(desk: Desk, actor: Actor, found: ModelDetail, *, has_previous: bool) -> None:
@@ -92,15 +100,16 @@ def roll_back(desk: Desk, actor: Actor, found: ModelDetail, *, has_previous: boo
         st.html("<b>Go back to the one before</b>")
         left, right = st.columns([3, 1], vertical_alignment="bottom")
         note = left.text_input("Why (stays in the history)", key=f"rollback_note_{info.model_id}")
-        if right.form_submit_button("Roll back", width="stretch"):
-            with told():
-                champion = model_promotion.rollback_model(desk, still(actor), role=role, note=note)
-                st.session_state[_SAID] = (
-                    f"Rolled back: no registered {role} is in use now."
-                    if champion is None
-                    else f"Rolled back: {champion.model_id} is the champion again."
-                )
-                st.rerun()
+
+        def sign() -> Done:
+            champion = model_promotion.rollback_model(desk, still(actor), role=role, note=note)
+            return Done(
+                f"Rolled back: no registered {role} is in use now."
+                if champion is None
+                else f"Rolled back: {champion.model_id} is the champion again."
+            )
+
+        act_once(right.form_submit_button, "Roll back", sign, key=_way_back(info.model_id), width="stretch")
 
 
 def sign_offs(history: Sequence[SignOff]) -> None:
@@ -111,6 +120,14 @@ def sign_offs(history: Sequence[SignOff]) -> None:
         ["at", "by", "what", "gate", "note"],
         [[day_and_time(one.signed_at), one.signed_by, one.action, one.outcome or "", one.note] for one in history],
     )
+
+
+def _promotion(model_id: str) -> str:
+    return f"promote_{model_id}_send"
+
+
+def _way_back(model_id: str) -> str:
+    return f"rollback_{model_id}_send"
 
 
 def _has_passed(found: ModelDetail) -> bool:

@@ -114,7 +114,7 @@ def _detail(desk: Desk, actor: Actor, model_id: str, registered: Sequence[ModelI
                 go_to("Runs", run=run_id)
     if not info.is_at_hand:
         notice("Its files are not here any more, or not what was registered: it cannot be used.", kind="error")
-    what_was_done()
+    what_was_done(info.model_id)
     if info.role == "generator":
         _comparison(found)
     else:

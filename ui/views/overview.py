@@ -13,8 +13,10 @@ from ui.desk.usecases.models import list_models
 from ui.desk.usecases.overview import Overview, overview
 from ui.desk.usecases.sync import sync_now
 from ui.desk.usecases.verification import start_verification
+from ui.views.run_started import run_started
 from ui.views.training_schedule import proposals
 from ui.widgets.go import go_to
+from ui.widgets.once import act_once
 from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, table, told
 from ui.widgets.presence import still
 
@@ -66,14 +68,20 @@ def _unverified(desk: Desk, actor: Actor, count: int) -> None:
                 f"{waiting} not verified yet. Those that pass their contract are queued for review once they are.",
                 kind="warn",
             )
-            if st.button("Verify now", key="verify_now"):
-                run = start_verification(desk, still(actor))
-                go_to("Runs", run=run.run_id)
+            act_once(
+                st.button,
+                "Verify now",
+                lambda: run_started(start_verification(desk, still(actor))),
+                key="verify_now",
+            )
         else:
             notice(f"{waiting} not verified yet, and there is no verifier: train one first.", kind="warn")
-            if st.button("Train a verifier on the sample labels", key="train_now"):
-                run = retrain_verifier(desk, still(actor))
-                go_to("Runs", run=run.run_id)
+            act_once(
+                st.button,
+                "Train a verifier on the sample labels",
+                lambda: run_started(retrain_verifier(desk, still(actor))),
+                key="train_now",
+            )
 
 
 def _yields(whole: Overview) -> None:

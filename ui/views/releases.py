@@ -6,6 +6,7 @@ from engine.variant_types.table import VARIANT_TYPES
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import releases
 from ui.desk.usecases.overview import overview
+from ui.widgets.once import Done, act_once
 from ui.widgets.page import day_and_time, empty, figures, head, notice, table, told
 from ui.widgets.presence import still
 
@@ -50,16 +51,24 @@ def _create(desk: Desk, actor: Actor, accepted: int) -> None:
     with st.form("release_create", border=True):
         left, right = st.columns([4, 1], vertical_alignment="bottom")
         name = left.text_input("New release", placeholder="hellaswag-robust-1", max_chars=80)
-        wants = right.form_submit_button("Create release", type="primary", width="stretch", disabled=accepted == 0)
         st.caption("Includes every variant accepted so far, with its evidence.")
-        if wants:
-            with told():
-                made = releases.create_release(desk, still(actor), name=name.strip())
-                notice(
-                    f"Created release {made.release.name} (number {made.release.number}): {made.variants:,} variants "
-                    f"of {made.questions:,} questions in {made.release.folder}",
-                    kind="done",
-                )
+
+        def create() -> Done:
+            made = releases.create_release(desk, still(actor), name=name.strip())
+            return Done(
+                f"Created release {made.release.name} (number {made.release.number}): {made.variants:,} variants "
+                f"of {made.questions:,} questions in {made.release.folder}"
+            )
+
+        act_once(
+            right.form_submit_button,
+            "Create release",
+            create,
+            key="release_create_send",
+            disabled=accepted == 0,
+            type="primary",
+            width="stretch",
+        )
 
 
 def _one(desk: Desk, actor: Actor, names: list[str]) -> None:

@@ -3,7 +3,6 @@
 A form that was drawn once starts one run: a second click on it leads to the run that the first has started.
 """
 
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -23,8 +22,9 @@ from ui.desk.usecases.learning import (
     VerifierKind,
     VllmMode,
 )
-from ui.widgets.go import go_to
-from ui.widgets.page import notice, told
+from ui.views.run_started import run_started
+from ui.widgets.once import act_once
+from ui.widgets.page import notice
 
 _KINDS: Final[Mapping[VerifierKind, str]] = {
     "feature": "Feature verifier: trains in seconds to minutes on this machine and needs few labels",
@@ -46,8 +46,6 @@ _ELSEWHERE: Final = (
     "The run is prepared here. Export it to a worker machine with a GPU and collect the result from there "
     "(sagedesk run export, sagedesk run collect)."
 )
-_DRAWN: Final = "training_form"
-_STARTED: Final = "training_started"
 
 
 def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, validation_labels: int, why_not: str) -> None:
@@ -92,6 +90,7 @@ def verifier_form(desk: Desk, actor: Callable[[], Actor], *, labels: int, valida
         )
         elsewhere = st.checkbox("Run on a worker machine", help=_ELSEWHERE, key=f"verifier_{kind}_elsewhere")
         _send(
+            f"verifier_{kind}_send",
             "Train the verifier",
             why_not,
             lambda: learning.retrain_verifier(
@@ -154,6 +153,7 @@ def generator_form(desk: Desk, actor: Callable[[], Actor], *, why_not: str) -> N
             grpo_overrides = _overrides(second, "GRPO")
         elsewhere = st.checkbox("Run on a worker machine", help=_ELSEWHERE, key="generator_elsewhere")
         _send(
+            "generator_send",
             "Train the generator",
             why_not,
             lambda: learning.refresh_generator(
@@ -199,21 +199,18 @@ def _overrides(place: DeltaGenerator, trainer: str) -> str:
     )
 
 
-def _send(label: str, why_not: str, act: Callable[[], Run]) -> None:
-    """The form's button; a second click on what was drawn once is handed the run that the first has started."""
+def _send(key: str, label: str, why_not: str, act: Callable[[], Run]) -> None:
+    """The form's button, and why it cannot be used."""
     left, right = st.columns([1, 3], vertical_alignment="center")
-    is_clicked = left.form_submit_button(label, type="primary", disabled=bool(why_not), width="stretch")
     if why_not:
         with right:
             notice(why_not)
-    started: dict[str, str] = st.session_state.setdefault(_STARTED, {})
-    token: str = st.session_state.setdefault(_DRAWN, "")
-    if not is_clicked:
-        st.session_state[_DRAWN] = secrets.token_hex(8)
-        return
-    with told():
-        if token not in started and not why_not:
-            started[token] = act().run_id
-        if token in started:
-            go_to("Runs", run=started[token])
-            notice(f"Run {started[token]} is queued; follow it on the Runs page.", kind="done")
+    act_once(
+        left.form_submit_button,
+        label,
+        lambda: run_started(act()),
+        key=key,
+        disabled=bool(why_not),
+        type="primary",
+        width="stretch",
+    )
