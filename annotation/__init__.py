@@ -1,1 +1,1 @@
-"""People's labels: Label Studio, the sync, the queue, decisions. Blind to `training`."""
+"""Human labels: Label Studio, the sync, the queue, decisions. Does not import `training`."""

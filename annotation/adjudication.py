@@ -1,4 +1,4 @@
-"""From annotations to a decision, where the people agree. What they disagree on waits for a lead."""
+"""From annotations to a decision if people agree. Disagreements wait for a lead."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,10 +11,10 @@ from data.tables.decisions import DecisionTable
 
 
 def decide(annotations: Sequence[Annotation], now: datetime) -> Decision | None:
-    """The decision on which all complete annotations of one variant agree; None where they differ or there is none.
+    """The decision if all complete annotations of one variant agree; None if they differ or there are none.
 
-    Skipped, deleted, empty and incomplete ones have no voice; of one person's several the newest has.
-    `annotations` are current revisions. A dimension on which people differ, the outcome apart, is None.
+    Skipped, deleted, empty and incomplete annotations do not count, and only the newest of each person does.
+    `annotations` are current revisions. A dimension is None if people differ on it but agree on the outcome.
     """
     newest: dict[str, Annotation] = {}
     for annotation in annotations:
@@ -40,9 +40,9 @@ def decide(annotations: Sequence[Annotation], now: datetime) -> Decision | None:
 
 
 def refresh_decisions(connection: Connection, variant_ids: Sequence[VariantId], now: datetime) -> None:
-    """Write or withdraw what follows from the annotations of these variants, within the caller's transaction.
+    """Write or withdraw the decisions that follow from these variants' annotations, within the caller's transaction.
 
-    A lead's decision (basis adjudication or bulk) stays as it is; so does the stamp of one that does not change.
+    A lead's decision (basis adjudication or bulk) stays, as does the time of a decision that does not change.
     """
     if not variant_ids:
         return

@@ -1,4 +1,4 @@
-"""How far people agree who answered the same variant, each without seeing the other's answer."""
+"""Agreement between people who answered the same variant without seeing each other's answers."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from data.tables.training_labels import TrainingLabelTable
 
 
 def human_agreement(connection: Connection) -> Mapping[VerdictTarget, Mapping[str, float | None]]:
-    """How far two people agree who answered the same variant blind; targets that nobody answered twice are absent.
+    """Agreement of pairs of people who answered the same variant blind; targets without such a pair are absent.
 
-    `share` of the pairs that agree, `kappa` (Scott's pi: who came first means nothing; None where all say the same
-    thing of everything, which chance alone would explain), `pairs`.
+    `share` of the pairs that agree, `kappa` (Scott's pi, since the order within a pair means nothing; None if all
+    answers are the same, which chance alone would explain), `pairs`.
     """
     pairs = TrainingLabelTable(connection).blind_pairs()
     answers: dict[VerdictTarget, list[tuple[bool | None, bool | None]]] = {

@@ -1,8 +1,8 @@
-"""What the sync asks of Label Studio, call by call, through its SDK. Failures see `transport`.
+"""The sync's calls to Label Studio, through its SDK. For failures see `transport`.
 
-What is not there (404) is None or False. A call that must not run twice is never repeated here: its caller looks first.
-Projects and users are read from the SDK's models. Tasks and annotations are handed on as they were sent: `inbound`
-validates them, and its quarantine keeps what came, not what a model made of it (ADR 6).
+Missing things (404) are None or False. A call that must not run twice is never repeated here: its caller looks first.
+Projects and users are read from the SDK's models. Tasks and annotations are passed on as they were sent: `inbound`
+validates them, and its quarantine keeps the original, not what a model made of it (ADR 6).
 """
 
 import logging
@@ -46,9 +46,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LabelStudioProject:
-    """The desk's project. `server_key` stands in its description and names it for good.
+    """The desk's project. `server_key`, in its description, identifies it permanently.
 
-    An address would not do: ports change, and a server set up anew at the same address counts its ids from 1 again.
+    An address would not do: ports change, and a new server at the same address numbers its ids from 1 again.
     """
 
     project_id: int
@@ -57,7 +57,7 @@ class LabelStudioProject:
 
 
 class FoundTask(NamedTuple):
-    """`verifier_version` is that of the predictions that it shows; None where it shows none."""
+    """`verifier_version` is that of the predictions shown; None if it shows none."""
 
     ls_task_id: int
     verifier_version: str | None
@@ -65,7 +65,7 @@ class FoundTask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TasksPage:
-    """Raw tasks. `server_now` is the server's clock, to the second; None where it does not say."""
+    """Raw tasks. `server_now` is the server's clock, to the second; None if unknown."""
 
     tasks: Sequence[object]
     total: int
@@ -103,15 +103,15 @@ class LabelStudioClient:
             self._connected.close()
 
     def ensure_project(self, title: str, config: str, *, new_key: str) -> LabelStudioProject:
-        """The project of that title, made with `config` where there is none; an existing config is left as it is.
+        """The project with that title, created with `config` if there is none; an existing config is left unchanged.
 
         Args:
-            new_key: 12 hex digits that mark the project if it has no mark yet.
+            new_key: 12 hex digits to mark the project with, if it has no mark yet.
         """
         found = self._oldest_project(title)
         if found is None:
-            marked = f"Made by sagedesk; keep this mark: sagedesk:{new_key}"
-            # Not repeated after a lost answer: the next run finds the project by its title.
+            marked = f"Created by sagedesk; please keep this mark: sagedesk:{new_key}"
+            # Not repeated if the answer is lost: the next run finds the project by its title.
             found = self._make_project(title, marked, config)
         mark = _SERVER_KEY.search(found.description)
         if mark is None:
@@ -122,13 +122,13 @@ class LabelStudioClient:
         return LabelStudioProject(found.project_id, new_key if mark is None else mark.group(1), found.label_config)
 
     def update_label_config(self, project_id: int, config: str) -> bool:
-        """False where Label Studio refuses because existing labels would not fit."""
+        """False if Label Studio refuses because existing labels would not fit."""
         try:
             self._transport.call(
                 "updating the label config", lambda sdk: sdk.projects.update(project_id, label_config=config)
             )
         except LabelStudioRejectedError as exc:
-            logger.warning("label config not updated: %s", exc)
+            logger.warning("the label config was not updated: %s", exc)
             return False
         return True
 
@@ -139,7 +139,7 @@ class LabelStudioClient:
         )
 
     def ensure_user(self, email: str, display_name: str) -> int:
-        """Id of the user with that email, made where there is none; one made here cannot log in."""
+        """Id of the user with that email, created if there is none; users created here cannot log in."""
         known = {address: user_id for user_id, address in self.users().items()}
         if email in known:
             return known[email]
@@ -158,7 +158,7 @@ class LabelStudioClient:
             raise
 
     def import_tasks(self, project_id: int, tasks: Sequence[Mapping[str, object]]) -> list[int]:
-        """Import all in one call; returns task ids in order. Never repeated: look by external id before another try."""
+        """Import all in one call; returns ids in order. Never repeated: search by external id before trying again."""
         # As it was sent: the SDK's model of the answer does not know the ids.
         answer = self._transport.sent(
             f"importing {len(tasks)} tasks",
@@ -167,11 +167,11 @@ class LabelStudioClient:
         )
         ids = _object(answer.body).get("task_ids")
         if not isinstance(ids, list) or len(ids) != len(tasks):
-            raise LabelStudioError(f"importing {len(tasks)} tasks: Label Studio named {ids!r} as their ids; look again")
+            raise LabelStudioError(f"importing {len(tasks)} tasks: Label Studio returned the ids {ids!r}; sync again")
         return [int(each) for each in ids]
 
     def import_predictions(self, project_id: int, predictions: Sequence[Mapping[str, object]]) -> None:
-        """Each names its `task`. Never repeated: a second copy would stand beside the first."""
+        """Each names its `task`. Never repeated: that would create a second copy."""
         self._transport.call(
             f"importing {len(predictions)} predictions",
             lambda sdk: sdk.import_predictions(project_id, predictions),
@@ -179,7 +179,7 @@ class LabelStudioClient:
         )
 
     def find_tasks_by_external_id(self, project_id: int, external_ids: Sequence[str]) -> dict[str, list[FoundTask]]:
-        """The tasks, lowest id first, of those external ids that have any."""
+        """The tasks, lowest id first, of those external ids that have one."""
         wanted = set(external_ids)
         found: dict[str, list[FoundTask]] = {}
         for task in self._tasks_with_data(project_id, external_ids):
@@ -195,14 +195,14 @@ class LabelStudioClient:
     ) -> TasksPage:
         """A page of tasks with `updated_at >= since`, oldest change first, each with its annotations.
 
-        An empty page past the end. Annotations hold only the fields that the sync reads.
+        Past the end the page is empty. Annotations contain only the fields that the sync reads.
         """
         return self._page(changed_since(project_id, since, page=page, page_size=page_size))
 
     def ids_after(self, project_id: int, ls_task_id: int) -> TasksPage:
-        """Tasks with a greater id, lowest first: id, stamp and the ids and stamps of their annotations.
+        """Tasks with a greater id, lowest first: id, time stamp, and the ids and stamps of their annotations.
 
-        Going on from the last id instead of by page numbers, no task is passed over when others vanish meanwhile.
+        Continuing from the last id instead of by page number, no task is skipped if others are deleted meanwhile.
         """
         return self._page(ids_after(project_id, ls_task_id))
 
@@ -225,10 +225,10 @@ class LabelStudioClient:
         )
 
     def create_annotation(self, ls_task_id: int, payload: AnnotationPayload) -> Mapping[str, object] | None:
-        """With a `unique_id` in `payload`; None where an annotation with that id is there already.
+        """With a `unique_id` in `payload`; None if there already is an annotation with that id.
 
         Raises:
-            LabelStudioRejectedError: also when the task is gone.
+            LabelStudioRejectedError: also if the task is gone.
         """
         return _object_or_none(
             self._transport.sent_or_none(
@@ -239,7 +239,7 @@ class LabelStudioClient:
         )
 
     def update_annotation(self, ls_annotation_id: int, payload: AnnotationPayload) -> Mapping[str, object] | None:
-        """None where it is gone."""
+        """None if it is gone."""
         return _object_or_none(
             self._transport.sent_or_none(
                 "changing an annotation",
@@ -249,7 +249,7 @@ class LabelStudioClient:
         )
 
     def delete_annotation(self, ls_annotation_id: int) -> bool:
-        """False where it was gone already."""
+        """False if it was already gone."""
         gone = self._transport.sent_or_none(
             "deleting an annotation",
             lambda sdk: sdk.annotations.with_raw_response.delete(ls_annotation_id),
@@ -258,7 +258,7 @@ class LabelStudioClient:
         return gone is not None
 
     def delete_task(self, ls_task_id: int) -> bool:
-        """False where it was gone already."""
+        """False if it was already gone."""
         gone = self._transport.sent_or_none(
             "deleting a task",
             lambda sdk: sdk.tasks.with_raw_response.delete(str(ls_task_id)),
@@ -314,9 +314,7 @@ class LabelStudioClient:
         body = _object(sent.body)
         tasks, total = body.get("tasks"), body.get("total")
         if not isinstance(tasks, list) or not isinstance(total, int):
-            raise LabelStudioError(
-                "listing tasks: Label Studio's answer holds no list of tasks; is it another version?"
-            )
+            raise LabelStudioError("listing tasks: Label Studio's answer has no list of tasks; check its version")
         return TasksPage(tasks, total, _clock(sent))
 
 
@@ -340,9 +338,7 @@ def _clock(sent: "Sent") -> datetime | None:
 def _object(value: object) -> Mapping[str, object]:
     if isinstance(value, Mapping):
         return value
-    raise LabelStudioError(
-        f"Label Studio answered {str(value)[:80]!r} where an object should be; is it another version?"
-    )
+    raise LabelStudioError(f"Label Studio answered {str(value)[:80]!r} instead of an object; check its version")
 
 
 def _object_or_none(sent: "Sent | None") -> Mapping[str, object] | None:
@@ -356,4 +352,4 @@ def _objects(values: Sequence[object]) -> Iterator[Mapping[str, object]]:
 def _number(value: object) -> int:
     if isinstance(value, int):
         return value
-    raise LabelStudioError(f"Label Studio sent {value!r} where an id should be; is it another version?")
+    raise LabelStudioError(f"Label Studio sent {value!r} instead of an id; check its version")

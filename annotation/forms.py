@@ -1,4 +1,4 @@
-"""What a reviewer fills in: its limits, and the annotation that it becomes. Pure; refuses the store."""
+"""The reviewer's form: its limits, and the annotation it becomes. Pure; refuses the store."""
 
 import math
 import secrets
@@ -16,9 +16,9 @@ MAX_LEAD_TIME_S: Final = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """What a person filled in.
+    """A filled-in form.
 
-    `lead_time_s` is how long the item was in sight; `shown_verifier` names the verifier whose verdicts stood beside it.
+    `lead_time_s` is how long the item was shown; `shown_verifier` names the verifier whose verdicts were shown with it.
     """
 
     answers: Answers
@@ -31,7 +31,7 @@ class AnswerForm:
 
 
 EMPTY_FORM: Final = AnswerForm(Answers(None, None, None))
-"""Nothing answered yet."""
+"""A form without any answers."""
 
 
 def form_of_draft(draft: Draft) -> AnswerForm:
@@ -51,18 +51,20 @@ def form_of_annotation(annotation: Annotation) -> AnswerForm:
 
 
 def check_form(form: AnswerForm, variant: Variant) -> None:
-    """Raises InputError when the form does not fit the variant or is too long to keep."""
+    """Raises InputError if the form does not fit the variant or is too long to store."""
     index = form.corrected_answer_index
     if index is not None and not 0 <= index < len(variant.options):
-        raise InputError(f"corrected answer {index + 1}: the variant has {len(variant.options)} options")
+        raise InputError(
+            f"corrected answer {index + 1}: the variant has only {len(variant.options)} options; choose one of them"
+        )
     for name, text in (("comment", form.comment), ("corrected text", form.corrected_text or "")):
         if len(text) > MAX_TEXT_CHARACTERS:
-            raise InputError(f"{name} has {len(text):,} characters; shorten it to {MAX_TEXT_CHARACTERS:,}")
+            raise InputError(f"the {name} has {len(text):,} characters; shorten it to {MAX_TEXT_CHARACTERS:,}")
         if "\x00" in text:
-            raise InputError(f"{name} holds a NUL character; remove it")
+            raise InputError(f"the {name} contains a NUL character; remove it")
     seconds = form.lead_time_s
     if seconds is not None and not (math.isfinite(seconds) and 0 <= seconds <= MAX_LEAD_TIME_S):
-        raise InputError(f"lead time {seconds} s is not between 0 and {MAX_LEAD_TIME_S:.0f}; open the item anew")
+        raise InputError(f"lead time {seconds} s is not between 0 and {MAX_LEAD_TIME_S:.0f}; open the item again")
 
 
 def console_annotation(
@@ -78,7 +80,7 @@ def console_annotation(
     guidelines_version: str,
     now: datetime,
 ) -> Annotation:
-    """A new annotation, or with `previous` its next revision, which keeps id, first stamp and Label Studio's ids."""
+    """A new annotation, or the next revision of `previous`, with the same id, creation time and Label Studio ids."""
     return Annotation(
         annotation_id=AnnotationId("a_" + secrets.token_hex(10)) if previous is None else previous.annotation_id,
         revision=revision,

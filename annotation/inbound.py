@@ -1,7 +1,7 @@
-"""Label Studio's JSON to what a person said, or to the reason why it cannot be read. Pure; nothing is dropped silently.
+"""Parses Label Studio's JSON into a person's answers, or why it cannot be read. Pure; drops nothing silently.
 
-Label Studio validates nothing (unknown choices and strange scores get 201), so everything is validated here, against
-the controls of `labels`.
+Label Studio does not validate results (unknown choices and odd scores get 201), so everything is checked here against
+the controls in `labels`.
 """
 
 import json
@@ -32,7 +32,7 @@ from data.records import AnnotationId, Answers
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What our hidden field says of a label that the console made."""
+    """The content of our hidden field, for a label created in the console."""
 
     annotation_id: AnnotationId
     revision: int
@@ -44,9 +44,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class InboundAnnotation:
-    """An annotation as Label Studio holds it. `completed_by` and `updated_by` are its user ids.
+    """An annotation as stored in Label Studio. `completed_by` and `updated_by` are its user ids.
 
-    `is_empty`: neither skipped nor answered in any way; kept, and shown as needing attention.
+    `is_empty`: neither skipped nor answered; kept, and shown as needing attention.
     """
 
     ls_annotation_id: int
@@ -82,9 +82,9 @@ class InboundAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why an annotation or task goes into quarantine; `reason` is one line for a person.
+    """Why an annotation or task is quarantined; `reason` is one line for people.
 
-    Id and stamp are None where even they cannot be read.
+    Id and time stamp are None if even they cannot be read.
     """
 
     ls_annotation_id: int | None
@@ -94,7 +94,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class InboundTask:
-    """A task of a page. `annotations` holds each one's own outcome; `ls_annotation_ids` all ids that the task has."""
+    """A task on a page. `annotations` has the outcome for each; `ls_annotation_ids` all annotation ids of the task."""
 
     ls_task_id: int
     updated_at: datetime
@@ -103,16 +103,16 @@ class InboundTask:
 
     @property
     def stamps(self) -> dict[int, datetime]:
-        """`updated_at` by annotation id, also of those of which a page holds nothing else."""
+        """`updated_at` by annotation id, even for annotations with no other content on the page."""
         read = [(each.ls_annotation_id, each.updated_at) for each, _ in self.annotations]
         return {each: stamp for each, stamp in read if each is not None and stamp is not None}
 
 
 def task_from(payload: object, *, option_count: int) -> InboundTask | Unreadable:
-    """One task with its annotations; one that cannot be read does not spoil its neighbours.
+    """One task with its annotations; an unreadable annotation does not affect the others.
 
     Args:
-        option_count: options of the task's variant; a corrected answer beyond them does not fit.
+        option_count: number of options of the task's variant, the limit for a corrected answer.
     """
     try:
         task = _Task.model_validate(payload)
@@ -124,12 +124,12 @@ def task_from(payload: object, *, option_count: int) -> InboundTask | Unreadable
 
 
 def task_id_of(payload: object) -> int | None:
-    """The id alone, also of a task that cannot be read."""
+    """Just the id, even of a task that cannot be read otherwise."""
     return _id_of(payload)
 
 
 def annotation_from(payload: object, *, option_count: int) -> InboundAnnotation | Unreadable:
-    """What the person said, or why it does not fit the label config."""
+    """The person's answers, or why they do not fit the label config."""
     try:
         raw = _Annotation.model_validate(payload)
         given = _by_control(raw.result or ())
@@ -158,33 +158,33 @@ def annotation_from(payload: object, *, option_count: int) -> InboundAnnotation 
 
 
 def kept_json(payload: object) -> str:
-    """The payload as it came, in JSON that every parser takes: NaN and infinities as text, no lone surrogates."""
+    """The original payload in JSON that every parser accepts: NaN and infinities as text, no lone surrogates."""
     return json.dumps(_plain(payload), ensure_ascii=False, sort_keys=True)
 
 
 class _DoesNotFitError(Exception):
-    """The result is JSON of the right shape and says what the label config does not know."""
+    """The result has the right JSON shape but does not match the label config."""
 
 
 def _utc(stamp: datetime) -> datetime:
-    """Naive stamps are UTC: so Label Studio means them."""
+    """Naive time stamps are UTC, as Label Studio means them."""
     return stamp.replace(tzinfo=UTC) if stamp.tzinfo is None else stamp.astimezone(UTC)
 
 
 def _user_id(user: object) -> object:
-    """A number in lists, an object with an id in details."""
+    """A number in listings, an object with an id in single annotations."""
     return user.get("id") if isinstance(user, Mapping) else user
 
 
 def _seconds(lead_time: object) -> float | None:
-    """A strange duration must not cost a label: it is left out."""
+    """An invalid duration must not cost a label: it is ignored."""
     if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
         return None
     return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
 
 
 Stamp = Annotated[datetime, AfterValidator(_utc)]
-Id = Annotated[int, Field(ge=0, lt=2**63)]  # what a BIGINT holds
+Id = Annotated[int, Field(ge=0, lt=2**63)]  # the range of a BIGINT
 UserId = Annotated[Id | None, BeforeValidator(_user_id)]
 
 
@@ -234,12 +234,12 @@ class _ProvenanceField(BaseModel):
 
 
 def _by_control(items: Sequence[_Item]) -> dict[str, str]:
-    """The one value of each control that has one."""
+    """The single value of each control that has one."""
     given: dict[str, str] = {}
     for item in items:
         name = item.from_name
         if name in given:
-            raise _DoesNotFitError(f"control {name!r} is given twice")
+            raise _DoesNotFitError(f"control {name!r} occurs twice")
         if name in CHOICE_CONTROLS:
             given[name] = _single_choice(name, item.value)
         elif name in TEXT_CONTROLS:
@@ -252,7 +252,7 @@ def _by_control(items: Sequence[_Item]) -> dict[str, str]:
 def _single_choice(name: str, value: Mapping[str, object]) -> str:
     choices = value.get("choices")
     if not isinstance(choices, list) or len(choices) != 1:
-        raise _DoesNotFitError(f"control {name!r} takes one choice and has {choices!r}")
+        raise _DoesNotFitError(f"control {name!r} takes one choice but has {choices!r}")
     if choices[0] not in CHOICE_CONTROLS[name]:
         raise _DoesNotFitError(f"choice {choices[0]!r} of control {name!r} is not in the label config")
     return str(choices[0])
@@ -262,7 +262,7 @@ def _text(name: str, value: Mapping[str, object]) -> str:
     text = value.get("text")
     lines = [text] if isinstance(text, str) else text
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise _DoesNotFitError(f"control {name!r} holds no text but {text!r}")
+        raise _DoesNotFitError(f"control {name!r} should have a text but has {text!r}")
     return storable("\n".join(lines))
 
 
@@ -272,12 +272,12 @@ def _corrected_index(given: Mapping[str, str], option_count: int) -> int | None:
         return None
     index = OPTION_LETTERS.index(letter)
     if index >= option_count:
-        raise _DoesNotFitError(f"corrected answer {letter}: the variant has {option_count} options")
+        raise _DoesNotFitError(f"corrected answer {letter}: the variant has only {option_count} options")
     return index
 
 
 def _provenance(given: Mapping[str, str]) -> Provenance | None:
-    """None where the hidden field is absent or was tampered with: then the label is one of Label Studio's own."""
+    """None if the hidden field is absent or was tampered with: the label then counts as Label Studio's own."""
     try:
         field = _ProvenanceField.model_validate_json(given.get(PROVENANCE, ""))
     except ValidationError:

@@ -1,7 +1,7 @@
-"""From Label Studio's tasks to our revisions, within the caller's transaction. Asks no server, decides by stamps alone.
+"""From Label Studio's tasks to our revisions, within the caller's transaction. Calls no server; decides by time stamps.
 
-Whatever is brought in twice, late or in another order ends in the same state: an older stamp is ignored, equal stamps
-are settled by tombstone first, then content hash; the same words make no new revision.
+Data that arrives twice, late or out of order leads to the same state: older stamps are ignored, equal stamps are
+resolved by tombstone first, then content hash; identical answers make no new revision.
 """
 
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class IngestCounts:
-    """`late`: versions older than what is known. `conflicts`: changed on both sides before either knew."""
+    """`late`: versions older than what is known. `conflicts`: changed on both sides concurrently."""
 
     revisions: int = 0
     tombstones: int = 0
@@ -41,7 +41,7 @@ class IngestCounts:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the tasks come from. `config_hash` is that of the project's label config now."""
+    """Where the tasks come from. `config_hash` is that of the project's current label config."""
 
     ls_server: str
     ls_project_id: int
@@ -50,14 +50,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class KnownTask:
-    """A task of ours; `verifier_version` names whose verdicts stand beside it, None where none do."""
+    """A task of ours; `verifier_version` names the verifier whose verdicts it shows, None if it shows none."""
 
     variant: Variant
     verifier_version: str | None
 
 
 class Ingest:
-    """One transaction's worth: one call of one of its public methods."""
+    """Used for one transaction: one call of one of its public methods."""
 
     def __init__(
         self, connection: Connection, origin: Origin, people: People, now: datetime, counts: IngestCounts
@@ -71,10 +71,10 @@ class Ingest:
         self._touched: list[VariantId] = []
 
     def tasks(self, payloads: Sequence[object], known: Mapping[int, KnownTask]) -> datetime | None:
-        """Bring in whole tasks; returns the largest stamp among them.
+        """Ingests whole tasks; returns the latest time stamp among them.
 
         Args:
-            known: by task id; the labels of other tasks go into quarantine.
+            known: by task id; labels of other tasks are quarantined.
         """
         read: list[tuple[InboundTask, KnownTask]] = []
         stamps = []
@@ -99,20 +99,20 @@ class Ingest:
     def annotation(
         self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, task: KnownTask
     ) -> None:
-        """Bring in one version of one annotation."""
+        """Ingests one version of one annotation."""
         self._look_up([ls_task_id], [inbound])
         self._annotation(inbound, raw, ls_task_id, task)
         self._flush()
 
     def confirm(self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, sent: Annotation) -> None:
-        """After the read-back of `sent`: note whose it is there, and that it has arrived."""
+        """Call after reading `sent` back: records its id there, and that it has arrived."""
         self._batch.know_labels([sent.annotation_id])
         self._note(inbound, raw, ls_task_id, sent.annotation_id)
         self._batch.arrived(sent.annotation_id, sent.revision)
         self._flush()
 
     def vanish(self, gone: Sequence[tuple[AnnotationLink, datetime]]) -> int:
-        """Label Studio has these no more, each since the stamp beside it; returns how many become tombstones."""
+        """For annotations deleted in Label Studio, each at the given time; returns how many become tombstones."""
         before = self._counts.tombstones
         self._batch.know_labels(link.annotation_id for link, _ in gone)
         for link, deleted_at in gone:
@@ -121,7 +121,7 @@ class Ingest:
         return self._counts.tombstones - before
 
     def _look_up(self, ls_task_ids: Sequence[int], annotations: Sequence[InboundAnnotation | Unreadable]) -> None:
-        """Read all that deciding on these annotations takes."""
+        """Reads everything needed to decide on these annotations."""
         readable = [each for each in annotations if isinstance(each, InboundAnnotation)]
         named = [each.provenance.annotation_id for each in readable if each.provenance is not None]
         own = [label_studio_annotation_id(self._origin.ls_server, each.ls_annotation_id) for each in readable]
@@ -136,10 +136,10 @@ class Ingest:
             else:
                 self._annotation(inbound, raw, task.ls_task_id, ours)
         if len(task.ls_annotation_ids) < len(task.annotations):
-            return  # one has no readable id, so what is missing cannot be told
+            return  # one has no readable id, so missing ones cannot be determined
         for link in list(self._batch.links.values()):
             is_missing = link.ls_task_id == task.ls_task_id and link.ls_annotation_id not in task.ls_annotation_ids
-            # A page older than the annotation does not have it yet.
+            # The page may be older than the annotation.
             if is_missing and task.updated_at >= link.ls_updated_at:
                 self._vanish(link, task.updated_at)
 
@@ -154,15 +154,17 @@ class Ingest:
         current = self._batch.current(annotation_id)
         if link is not None and inbound.updated_at == link.ls_updated_at:
             seen = self._batch.greatest_hash(inbound.ls_annotation_id, inbound.updated_at)
-            # No version seen at this stamp: a tombstone stands there.
+            # No version was seen with this stamp, so it is a tombstone.
             if seen is None or said <= seen or (current is not None and current.is_deleted):
                 self._counts.unchanged += 1
                 return
-            logger.warning("annotation %s: two versions of %s, the greater hash counts", link, inbound.updated_at)
+            logger.warning(
+                "annotation %s has two versions at %s; the one with the greater hash is used", link, inbound.updated_at
+            )
         self._note(inbound, raw, ls_task_id, annotation_id)
         self._batch.settle(inbound.ls_annotation_id)
         if inbound.is_empty:
-            reason = "empty: neither answered nor skipped; ask its author"
+            reason = "empty: neither answered nor skipped; ask the annotator"
             self._set_aside(ls_task_id, Unreadable(inbound.ls_annotation_id, inbound.updated_at, reason), raw)
         echoed = self._echoed_revision(inbound, annotation_id, current)
         if echoed is not None:
@@ -174,9 +176,9 @@ class Ingest:
         self._counts.revisions += 1
 
     def _identify(self, inbound: InboundAnnotation, variant: Variant) -> AnnotationId:
-        """Ours where the hidden field names a label of ours for this variant that has no other counterpart.
+        """Our id, if the hidden field names a label of ours for this variant that has no other counterpart.
 
-        Copying an annotation in Label Studio copies the field too: the copy is a label of its own.
+        Copying an annotation in Label Studio also copies the field; the copy is a separate label.
         """
         if inbound.provenance is not None:
             ours = self._batch.current(inbound.provenance.annotation_id)
@@ -188,7 +190,7 @@ class Ingest:
     def _echoed_revision(
         self, inbound: InboundAnnotation, annotation_id: AnnotationId, current: Annotation | None
     ) -> int | None:
-        """Our revision that says the same: the current one, or an earlier one whose push was never confirmed."""
+        """Our revision with the same content: the current one, or an earlier one whose push was never confirmed."""
         if current is None or current.is_deleted:
             return None
         if current.content_hash == inbound.content_hash:
@@ -213,11 +215,11 @@ class Ingest:
     ) -> Annotation:
         updated_at = inbound.updated_at
         if current is not None and self._batch.open_revisions(annotation_id):
-            # Neither side knew of the other: the newest stamp counts, both versions stay on record.
+            # Neither side knew of the other's change: the newest stamp counts, and both versions are kept.
             self._counts.conflicts += 1
-            logger.warning("annotation %s was changed here and in Label Studio at the same time", annotation_id)
+            logger.warning("annotation %s was changed here and in Label Studio concurrently", annotation_id)
         elif current is not None:
-            # It was made on top of what we have, whatever the two clocks say.
+            # It was based on our version, whatever the two clocks say.
             updated_at = max(updated_at, current.updated_at + _TICK)
         author = self._people.account(inbound.completed_by)
         return Annotation(
@@ -248,7 +250,7 @@ class Ingest:
         )
 
     def _vanish(self, link: AnnotationLink, deleted_at: datetime) -> None:
-        """A revision of ours that is newer than the deletion and still on its way stays; its push makes a new one."""
+        """An unsent revision of ours that is newer than the deletion stays; its push creates a new annotation."""
         self._batch.settle(link.ls_annotation_id)
         current = self._batch.current(link.annotation_id)
         if current is not None and current.is_deleted:
@@ -275,7 +277,7 @@ class Ingest:
         self._batch.link(AnnotationLink(ls_id, annotation_id, ls_task_id, stamp, self._now))
 
     def _odd_annotation(self, odd: Unreadable, raw: Mapping[str, object], ls_task_id: int) -> None:
-        """Into quarantine; its stamp is noted, so that an older readable version does not come after it."""
+        """Quarantines it and records its stamp, so that an older readable version is not accepted after it."""
         ls_id, stamp, server = odd.ls_annotation_id, odd.updated_at, self._origin.ls_server
         if ls_id is not None and stamp is not None:
             link = self._batch.links.get(ls_id)
@@ -292,7 +294,7 @@ class Ingest:
 
     def _stranger(self, task: InboundTask) -> None:
         for each, raw in task.annotations:
-            reason = f"task {task.ls_task_id} is none of ours, so its labels belong to no variant"
+            reason = f"task {task.ls_task_id} was not created by the desk, so its labels belong to no variant"
             self._set_aside(task.ls_task_id, Unreadable(each.ls_annotation_id, each.updated_at, reason), raw)
 
     def _set_aside(self, ls_task_id: int | None, odd: Unreadable, payload: object) -> None:
@@ -305,6 +307,6 @@ class Ingest:
         for oddity in self._batch.flush():
             self._counts.quarantined += 1
             logger.warning(
-                "task %s, annotation %s into quarantine: %s", oddity.ls_task_id, oddity.ls_annotation_id, oddity.reason
+                "task %s, annotation %s quarantined: %s", oddity.ls_task_id, oddity.ls_annotation_id, oddity.reason
             )
         refresh_decisions(self._connection, self._touched, self._now)

@@ -1,6 +1,6 @@
-"""What one transaction knows of the labels at hand and what it will write: read at once, written at once.
+"""What one ingest transaction has read and will write, each in one go.
 
-A statement a label would cost 70 to 500 times as much. Refuses to decide anything: see `ingest`.
+One statement per label would take 70 to 500 times as long. Decides nothing: see `ingest`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from data.tables.sync_state import InboxRow, InboxTable, Oddity, QuarantineTable
 
 @dataclass(slots=True)
 class _Label:
-    """One of our annotations within the transaction."""
+    """One of our annotations, within the transaction."""
 
     current: Annotation | None
     next_revision: int
@@ -25,7 +25,7 @@ class _Label:
 
 
 class IngestBatch:
-    """Its reads see its own pending writes; `flush` carries them out."""
+    """Reads see pending writes; `flush` carries them out."""
 
     def __init__(self, connection: Connection, ls_server: str, now: datetime) -> None:
         self.links: dict[int, AnnotationLink] = {}
@@ -44,14 +44,14 @@ class IngestBatch:
         self._settled_tasks: set[int] = set()
 
     def know_links(self, ls_task_ids: Sequence[int], annotation_ids: Sequence[AnnotationId] = ()) -> None:
-        """Read the links of these tasks and of these annotations of ours."""
+        """Reads the links of these tasks and of these annotations of ours."""
         table = AnnotationMapTable(self._connection, self._server)
         found = [*table.of_tasks(ls_task_ids), *table.of_annotations(annotation_ids)]
         self.links |= {link.ls_annotation_id: link for link in found}
         self._hashes |= InboxTable(self._connection).greatest_hashes(self._server, list(self.links))
 
     def know_labels(self, annotation_ids: Iterable[AnnotationId]) -> None:
-        """Read these annotations of ours; every other method takes known ones only."""
+        """Reads these annotations of ours; all other methods require this first."""
         ids = [each for each in dict.fromkeys(annotation_ids) if each not in self._labels]
         table = AnnotationTable(self._connection)
         current, numbers = table.current_by_ids(ids), table.next_revisions(ids)
@@ -72,7 +72,7 @@ class IngestBatch:
         return any(link.annotation_id == annotation_id for link in self.links.values())
 
     def greatest_hash(self, ls_annotation_id: int, stamp: datetime) -> str | None:
-        """Of the versions seen with this stamp, the hash that wins."""
+        """The winning hash among the versions with this stamp."""
         return self._hashes.get((ls_annotation_id, stamp))
 
     def keep(self, row: InboxRow) -> None:
@@ -97,7 +97,7 @@ class IngestBatch:
         self._dropped_links.add(ls_annotation_id)
 
     def arrived(self, annotation_id: AnnotationId, revision: int) -> None:
-        """Label Studio was seen to have this revision, and with it all before it."""
+        """Records that Label Studio has this revision, and so all before it."""
         label = self._labels[annotation_id]
         label.open_revisions = frozenset(each for each in label.open_revisions if each > revision)
         self._arrived[annotation_id] = max(revision, self._arrived.get(annotation_id, 0))
@@ -106,7 +106,7 @@ class IngestBatch:
         self._oddities.append(oddity)
 
     def settle(self, ls_annotation_id: int) -> None:
-        """What is in quarantine of this annotation is settled."""
+        """Resolves this annotation's quarantine entries."""
         self._settled.add(ls_annotation_id)
         self._oddities = [each for each in self._oddities if each.ls_annotation_id != ls_annotation_id]
 
@@ -114,7 +114,7 @@ class IngestBatch:
         self._settled_tasks.add(ls_task_id)
 
     def flush(self) -> list[Oddity]:
-        """Write all; returns what is newly in quarantine."""
+        """Writes everything; returns new quarantine entries."""
         links = AnnotationMapTable(self._connection, self._server)
         quarantine = QuarantineTable(self._connection)
         if self._inbox:
@@ -135,5 +135,5 @@ class IngestBatch:
 
 
 def _order(annotation: Annotation) -> tuple[datetime, bool, str, int]:
-    """As the view `annotation_current` orders."""
+    """The order of the view `annotation_current`."""
     return annotation.updated_at, annotation.is_deleted, annotation.content_hash, annotation.revision

@@ -1,4 +1,4 @@
-"""What one answer does to the store, and which verdicts are hidden from whom. Works within the caller's transaction.
+"""What an answer changes in the store, and which verdicts are hidden from whom. Works within the caller's transaction.
 
 Blindness is decided here, from the queue and the annotations, and never taken from a form.
 """
@@ -27,7 +27,7 @@ FIRST_GUIDELINES: Final = "1"
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Written to the store. `is_repeat`: this form had been sent before, and nothing was added."""
+    """What was saved. `is_repeat`: this form was already submitted, and nothing was added."""
 
     variant_id: VariantId
     annotation_id: AnnotationId
@@ -51,7 +51,7 @@ def is_blind_to(connection: Connection, queued: QueueItem, account: str) -> bool
 
 
 def own_annotation(connection: Connection, variant_id: VariantId, account: str) -> Annotation | None:
-    """The account's current answer; None where there is none or it was deleted."""
+    """The account's current answer; None if there is none or it was deleted."""
     current = AnnotationTable(connection).current_by(variant_id, account)
     return None if current is None or current.is_deleted else current
 
@@ -66,19 +66,19 @@ def label(
     is_skipped: bool,
     now: datetime,
 ) -> Saved:
-    """Write the annotation's revision and its outbox row, refresh the decision, drop the draft, free the item.
+    """Writes the annotation's revision and its outbox row, refreshes the decision, deletes the draft, frees the item.
 
-    The first answer to a blind item is a blind label; a change after the verdicts were revealed is a further,
-    assisted revision. A form that was sent before adds nothing.
+    The first answer to a blind item is a blind label; a change after the verdicts were revealed is another,
+    assisted revision. A form that was already submitted adds nothing.
 
     Args:
-        token: of the rendered form; it makes one form one label.
+        token: identifies the rendered form, so that one form makes one label.
 
     Raises:
         NotFoundError: the variant is not in the queue.
         InputError: the form does not fit the variant.
-        ConflictError: another person has the item open.
-        PermissionDeniedError: the form was another person's.
+        ConflictError: somebody else has the item open.
+        PermissionDeniedError: the form belongs to another person.
     """
     sent = SubmissionTable(connection).find(token)
     if sent is not None:
@@ -86,7 +86,7 @@ def label(
     queued = queued_item(connection, variant_id)
     if take_lease(connection, variant_id, account, now=now) is None:
         raise ConflictError(
-            f"item {variant_id}: your reservation ran out and another person has it open; take the next one"
+            f"item {variant_id}: your reservation expired and somebody else has it open; take the next one"
         )
     check_form(form, VariantTable(connection).get(variant_id))
     is_blind = is_blind_to(connection, queued, account)
@@ -117,7 +117,7 @@ def label(
 
 
 def _repeated(connection: Connection, account: str, sent: Submission) -> Saved:
-    """What the first submission of the same form led to."""
+    """The result of the first submission of the same form."""
     revision = next(
         annotation
         for annotation in AnnotationTable(connection).revisions(sent.annotation_id)

@@ -1,7 +1,7 @@
-"""The label config: which questions Label Studio asks, generated from the dimensions, and its hash.
+"""The label config: the questions that Label Studio asks, generated from the dimensions, and its hash.
 
-Original and variant stand side by side, the answers under the variant. A hidden field carries where a label of ours
-came from; Label Studio hands it back unread.
+Original and variant are side by side, the answers under the variant. A hidden field records where a label of ours came
+from; Label Studio returns it unchanged.
 """
 
 from typing import Final
@@ -32,12 +32,12 @@ _HASH_DIGITS: Final = 16
 
 
 def control_of(dimension: DimensionKey) -> str:
-    """Name of the control that asks about a dimension."""
+    """Name of the control for a dimension."""
     return dimension.lower()
 
 
 def label_config() -> str:
-    """The XML that the project is made with."""
+    """The XML that the project is created with."""
     root = ET.Element("View")
     pages = ET.SubElement(root, "View", style="display: flex")
     for name, title in (("original", "Original"), (TO_NAME, "Variant: $variant_type")):
@@ -60,15 +60,17 @@ def label_config() -> str:
 
 
 def label_config_hash(config: str | None = None) -> str:
-    """Of a config, ours by default; white space and the order of attributes do not count.
+    """The hash of a config, ours by default; ignores white space and the order of attributes.
 
     Raises:
-        LabelStudioError: `config` is no XML.
+        LabelStudioError: `config` is not XML.
     """
     try:
         canonical = ET.canonicalize(label_config() if config is None else config, strip_text=True)
     except ET.ParseError as exc:
-        raise LabelStudioError(f"the project's label config is no XML: {exc}; restore it in Label Studio") from exc
+        raise LabelStudioError(
+            f"the project's label config is not valid XML: {exc}; restore it in Label Studio"
+        ) from exc
     return content_hash("label config", canonical)[:_HASH_DIGITS]
 
 

@@ -1,4 +1,4 @@
-"""Reservations of queue items: how long one lives, taking and renewing it. A lease keeps two people off one item."""
+"""Reservations of queue items: their duration, taking and renewing them. A lease keeps two people off the same item."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,7 +12,7 @@ LEASE_LIFETIME: Final = timedelta(minutes=10)
 
 
 def take_lease(connection: Connection, variant_id: VariantId, account: str, *, now: datetime) -> datetime | None:
-    """When the lease ends, taken or renewed; None while another account has the item open."""
+    """When the taken or renewed lease ends; None while another account has the item open."""
     expires_at = now + LEASE_LIFETIME
     if LeaseTable(connection).take(variant_id, account, now=now, expires_at=expires_at):
         return expires_at

@@ -1,4 +1,4 @@
-"""The sync in the background: a thread that runs it again and again, backs off while it fails, and never dies."""
+"""The background sync: a thread that runs it repeatedly, backs off while it fails, and never dies."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class SyncLoop:
-    """One thread over one sync. `start` once, `stop` once."""
+    """One thread for one sync. Call `start` once and `stop` once."""
 
     def __init__(self, sync: LabelStudioSync, interval_s: float, rng: Random | None = None) -> None:
         self._sync = sync
@@ -28,7 +28,7 @@ class SyncLoop:
         self._thread.start()
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """Ask the thread to end and wait for the run at hand, at most `timeout_s`."""
+        """Asks the thread to end and waits for the current run, at most `timeout_s`."""
         self._is_stopped.set()
         self._sync.hint()
         self._thread.join(timeout_s)
@@ -36,18 +36,18 @@ class SyncLoop:
     def _loop(self) -> None:
         failures = 0
         while not self._is_stopped.is_set():
-            self._sync.wanted.clear()  # before the run: a hint during it asks for another
+            self._sync.wanted.clear()  # before the run, so that a hint during it triggers another
             try:
                 self._sync.run_once()
                 failures = 0
             except LabelStudioError:
-                failures += 1  # noted by the sync as "stale since"
+                failures += 1  # recorded by the sync as "stale since"
             except SagedeskError as exc:
                 failures += 1
                 logger.warning("sync: %s", exc)
-            except Exception:  # a bug must not end the syncing of labels
+            except Exception:  # a bug must not stop the syncing of labels
                 failures += 1
-                logger.exception("sync run failed")
+                logger.exception("a sync run failed")
             self._sync.wanted.wait(self._wait_s(failures))
 
     def _wait_s(self, failures: int) -> float:

@@ -1,6 +1,6 @@
-"""From Label Studio to here: the delta of what changed, and the sweep over everything for what vanished or was missed.
+"""From Label Studio to the desk: the delta of recent changes, and the full sweep for what was deleted or missed.
 
-A page is brought in with its watermark in one transaction, so the watermark never runs ahead of the rows.
+A page is ingested together with its watermark in one transaction, so the watermark never gets ahead of the rows.
 """
 
 import logging
@@ -20,7 +20,7 @@ from data.tables.sync_state import SyncCursor, SyncCursorTable
 from data.tables.variants import VariantTable
 
 _TICK: Final = timedelta(microseconds=1)
-_CLOCK_STEP: Final = timedelta(seconds=1)  # the resolution of the server's clock as it tells it
+_CLOCK_STEP: Final = timedelta(seconds=1)  # the resolution of the server's clock
 _SINGLE_READS_AT_MOST: Final = 200
 
 logger = logging.getLogger(__name__)
@@ -34,12 +34,12 @@ class _ServerTask:
 
 
 def pull_delta(parts: SyncParts, counts: IngestCounts, *, overlap: timedelta, page_size: int) -> int:
-    """Bring in what changed since the last delta; returns how many tasks were read.
+    """Ingests what changed since the last delta; returns how many tasks were read.
 
-    The delta starts just after the watermark, or, if that is earlier, at the server's time of the last delta minus
-    `overlap`: a change that was being committed then is read again, and so is all that follows when the server's
-    clock is set back. Going on from the last stamp instead of by page numbers, no task is passed over when another
-    changes meanwhile and moves to the end.
+    The delta starts just after the watermark, or at the server's time of the last delta minus `overlap` if that is
+    earlier: changes being committed at that time are read again, and everything since if the server's clock was set
+    back. Continuing from the last stamp instead of by page number, no task is skipped if another changes meanwhile
+    and moves to the end.
     """
     begun_at = parts.now()
     cursor = _cursor(parts)
@@ -61,7 +61,7 @@ def pull_delta(parts: SyncParts, counts: IngestCounts, *, overlap: timedelta, pa
         if newest is not None and (since is None or newest > since):
             since, number, read_since = newest, 1, 0
         else:
-            number += 1  # a whole page of one stamp: a bulk change
+            number += 1  # a whole page with the same stamp: a bulk change
         page = parts.client.tasks_since(parts.origin.ls_project_id, since, page=number, page_size=page_size)
     with parts.store.write() as connection:
         cursors = SyncCursorTable(connection)
@@ -71,7 +71,7 @@ def pull_delta(parts: SyncParts, counts: IngestCounts, *, overlap: timedelta, pa
 
 
 def sweep(parts: SyncParts, counts: IngestCounts) -> Mapping[str, int]:
-    """Compare all ids: what is gone there becomes a tombstone, what was missed is read. Returns the parity report."""
+    """Compares all ids: deleted annotations become tombstones, missed ones are read. Returns the parity report."""
     there = _all_tasks(parts)
     with parts.store.read() as connection:
         links = AnnotationMapTable(connection, parts.origin.ls_server).all()
@@ -89,7 +89,7 @@ def sweep(parts: SyncParts, counts: IngestCounts) -> Mapping[str, int]:
     vanished = [link for link in links if link.ls_annotation_id not in theirs]
     with parts.store.write() as connection:
         ingest = Ingest(connection, parts.origin, parts.people, parts.now(), counts)
-        # When one went with its task nobody says: then at its own last stamp, where the tombstone wins the tie.
+        # The deletion time of a task is unknown, so its annotations use their last stamp, where the tombstone wins.
         gone = ingest.vanish(
             [
                 (link, there[link.ls_task_id].updated_at if link.ls_task_id in there else link.ls_updated_at)
@@ -115,7 +115,7 @@ def sweep(parts: SyncParts, counts: IngestCounts) -> Mapping[str, int]:
 
 
 def bring_in(parts: SyncParts, payloads: Sequence[object], counts: IngestCounts) -> datetime | None:
-    """One page in one transaction; returns the largest stamp on it."""
+    """Ingests one page in one transaction; returns its latest time stamp."""
     known = _known_tasks(parts, payloads)
     parts.people.learn(_user_ids(payloads))
     with parts.store.write() as connection:
@@ -129,7 +129,7 @@ def bring_in(parts: SyncParts, payloads: Sequence[object], counts: IngestCounts)
 
 
 def _earliest(cursor: SyncCursor, begun_at: datetime, clock: datetime, overlap: timedelta) -> datetime | None:
-    """Where the delta starts if the server's clock stands at `clock`; None for everything."""
+    """Where the delta starts if the server's clock shows `clock`; None for everything."""
     if cursor.watermark is None or cursor.last_delta_at is None:
         return None
     elapsed = begun_at - cursor.last_delta_at
@@ -153,7 +153,7 @@ def _known_tasks(parts: SyncParts, payloads: Sequence[object]) -> dict[int, Know
     with parts.store.read() as connection:
         variants = VariantTable(connection).by_ids([*(link.variant_id for link in links.values()), *named.values()])
     known = {each: _known(link, variants) for each, link in links.items() if link.variant_id in variants}
-    # Of a task whose import we never heard of, what stood beside it is unknown: its labels do not pass for blind.
+    # If an import was never confirmed, it is unknown which verdicts the task showed: its labels do not count as blind.
     return known | {
         each: KnownTask(variants[variant_id], "unknown") for each, variant_id in named.items() if variant_id in variants
     }
@@ -190,7 +190,9 @@ def _all_tasks(parts: SyncParts) -> dict[int, _ServerTask]:
         for payload in page.tasks:
             task = task_from(payload, option_count=0)
             if isinstance(task, Unreadable):
-                raise LabelStudioError(f"sweep: a task cannot be read ({task.reason}), so nothing may count as gone")
+                raise LabelStudioError(
+                    f"sweep: a task cannot be read ({task.reason}), so nothing counts as deleted; check Label Studio"
+                )
             there[task.ls_task_id] = _ServerTask(task.updated_at, task.ls_annotation_ids, task.stamps)
             last_id = max(last_id, task.ls_task_id)
         if len(page.tasks) >= page.total:
@@ -199,7 +201,7 @@ def _all_tasks(parts: SyncParts) -> dict[int, _ServerTask]:
 
 def _read_again(parts: SyncParts, ls_task_ids: Sequence[int], counts: IngestCounts) -> None:
     if len(ls_task_ids) > _SINGLE_READS_AT_MOST:
-        logger.warning("sweep: %d tasks were missed; the next delta reads everything", len(ls_task_ids))
+        logger.warning("sweep: %d tasks had been missed; the next delta reads everything", len(ls_task_ids))
         with parts.store.write() as connection:
             cursors = SyncCursorTable(connection)
             cursor = cursors.get(parts.origin.ls_server, parts.origin.ls_project_id)
@@ -211,7 +213,7 @@ def _read_again(parts: SyncParts, ls_task_ids: Sequence[int], counts: IngestCoun
 
 
 def _look_into(parts: SyncParts, ls_task_ids: Sequence[int]) -> None:
-    """Unlabelled tasks that we do not know: second copies of a variant's task go, strangers stay."""
+    """For unknown, unlabelled tasks: deletes second copies of a variant's task, leaves other people's tasks alone."""
     named = list(_external_ids(parts, ls_task_ids[:_SINGLE_READS_AT_MOST]))
     with parts.store.read() as connection:
         tasks = TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id)

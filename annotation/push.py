@@ -1,7 +1,7 @@
-"""From here to Label Studio: variants as tasks, labels from the outbox, verdicts once they need not be hidden.
+"""From the desk to Label Studio: variants as tasks, labels from the outbox, verdicts once they may be shown.
 
-Nothing is made twice: tasks are looked up by external id before they are imported, an annotation carries a unique id
-that the server refuses to take again, and a label counts as synced only after it was read back.
+Nothing is created twice: tasks are looked up by external id before import, an annotation has a unique id that the
+server accepts only once, and a label counts as synced only after it has been read back.
 """
 
 import logging
@@ -28,7 +28,7 @@ from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from engine.variant_types.table import VARIANT_TYPES
 
-_TASKS_A_CALL: Final = 20_000  # a call takes 250 MiB; a task is a few KiB
+_TASKS_A_CALL: Final = 20_000  # a call may have 250 MiB; a task has a few KiB
 _ROWS_A_RUN: Final = 200
 _FIRST_WAIT_S: Final = 30.0
 _LONGEST_WAIT_S: Final = 3600.0
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SyncParts:
-    """What a step of one run works with."""
+    """What the steps of one sync run share."""
 
     store: Store
     client: LabelStudioClient
@@ -49,10 +49,10 @@ class SyncParts:
 
 
 def push_tasks(parts: SyncParts, variant_ids: Sequence[VariantId]) -> int:
-    """Make a task of each variant that has none; returns how many are new. Unknown variants are left out.
+    """Creates a task for each variant without one; returns how many are new. Unknown variants are left out.
 
     Raises:
-        LabelStudioError: none or some were made; the next call finds those that were.
+        LabelStudioError: none or only some were created; the next call finds those.
     """
     with parts.store.read() as connection:
         linked = TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id).by_variants(variant_ids)
@@ -67,7 +67,7 @@ def push_tasks(parts: SyncParts, variant_ids: Sequence[VariantId]) -> int:
 
 
 def reveal_verdicts(parts: SyncParts) -> int:
-    """Put the verdicts beside tasks where they need not be hidden any more; returns at how many."""
+    """Adds verdicts to tasks where they need not be hidden any longer; returns to how many."""
     with parts.store.read() as connection:
         links = TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id).to_reveal(_ROWS_A_RUN)
         verdicts = VerdictTable(connection).latest_for([link.variant_id for link in links])
@@ -80,21 +80,21 @@ def reveal_verdicts(parts: SyncParts) -> int:
             revealed.append(replace(link, verifier_version=str(prediction["model_version"])))
     if not predictions:
         return 0
-    # Noted first: a label made in Label Studio meanwhile must not pass for blind.
+    # Recorded first: a label created in Label Studio meanwhile must not count as blind.
     with parts.store.write() as connection:
         TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id).put(revealed)
     try:
         parts.client.import_predictions(parts.origin.ls_project_id, predictions)
     except LabelStudioRejectedError as exc:
-        logger.warning("verdicts not shown in Label Studio: %s", exc)
+        logger.warning("verdicts could not be shown in Label Studio: %s", exc)
     return len(revealed)
 
 
 def push_outbox(parts: SyncParts) -> int:
-    """Send what is due; returns how many labels arrived. One that is refused waits, the others go on.
+    """Sends what is due; returns how many labels arrived. A rejected label waits while the others continue.
 
     Raises:
-        LabelStudioUnavailableError: the server is away; what is left stays due.
+        LabelStudioUnavailableError: the server is unavailable; the rest stays due.
     """
     with parts.store.read() as connection:
         rows = OutboxTable(connection).due(parts.now(), _ROWS_A_RUN)
@@ -114,7 +114,7 @@ def push_outbox(parts: SyncParts) -> int:
 
 
 def _adopt(parts: SyncParts, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
-    """Link tasks that are there though we do not know of it: an answer was lost, or the store is an older copy."""
+    """Links existing tasks that are unknown here, because an answer was lost or the store is an older copy."""
     found = parts.client.find_tasks_by_external_id(parts.origin.ls_project_id, variant_ids)
     links = []
     for external_id, tasks in found.items():
@@ -129,11 +129,11 @@ def _adopt(parts: SyncParts, variant_ids: Sequence[VariantId]) -> frozenset[Vari
 
 
 def drop_copy(client: LabelStudioClient, ls_task_id: int) -> None:
-    """Delete a second task of a variant, unless somebody has labelled it."""
+    """Deletes a second task of a variant, unless somebody has labelled it."""
     task = client.get_task(ls_task_id)
     if task is not None and not task.get("annotations"):
         client.delete_task(ls_task_id)
-        logger.warning("task %s was a second one of its variant and is deleted", ls_task_id)
+        logger.warning("task %s was a second task of its variant and was deleted", ls_task_id)
 
 
 def _import(parts: SyncParts, variants: Sequence[Variant]) -> None:
@@ -162,7 +162,7 @@ def _link(parts: SyncParts, variant_id: VariantId, ls_task_id: int, verifier_ver
 
 
 def _push(parts: SyncParts, row: OutboxRow) -> bool:
-    """True once this row's label, or a newer one, was read back."""
+    """True once this row's label, or a newer one, has been read back."""
     with parts.store.read() as connection:
         label = AnnotationTable(connection).current(row.annotation_id)
         link = AnnotationMapTable(connection, parts.origin.ls_server).of(row.annotation_id)
@@ -186,7 +186,7 @@ def _push(parts: SyncParts, row: OutboxRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A task that is there; `raw` as it was read a moment ago."""
+    """An existing task; `raw` is what was just read."""
 
     ls_task_id: int
     known: KnownTask
@@ -194,7 +194,7 @@ class _Task:
 
 
 def _task_of(parts: SyncParts, label: Annotation) -> _Task:
-    """The variant's task, made anew where there is none any more."""
+    """The variant's task, created again if it is gone."""
     for _ in range(2):
         push_tasks(parts, [label.variant_id])
         with parts.store.read() as connection:
@@ -207,14 +207,14 @@ def _task_of(parts: SyncParts, label: Annotation) -> _Task:
         with parts.store.write() as connection:
             TaskMapTable(connection, parts.origin.ls_server, parts.origin.ls_project_id).remove([label.variant_id])
     raise LabelStudioRejectedError(
-        f"the task of {label.variant_id} vanishes as soon as it is made; look into the project"
+        f"the task of {label.variant_id} disappears as soon as it is created; check the project in Label Studio"
     )
 
 
 def _theirs(
     parts: SyncParts, label: Annotation, link: AnnotationLink | None, task: _Task
 ) -> Mapping[str, object] | None:
-    """The label as Label Studio has it; None where it has none, also none whose creation we never heard of."""
+    """The label in Label Studio; None if it has none, not even one whose creation was never confirmed."""
     if link is not None:
         return parts.client.get_annotation(link.ls_annotation_id)
     annotations = task.raw.get("annotations")
@@ -235,7 +235,7 @@ def _is_linked(parts: SyncParts, ls_annotation_id: int) -> bool:
 def _settle(
     parts: SyncParts, label: Annotation, theirs: Mapping[str, object], link: AnnotationLink | None, task: _Task
 ) -> Annotation:
-    """What counts now: an edit in Label Studio that we have not seen yet is brought in first, and may be newer."""
+    """The current revision, after ingesting any edit in Label Studio not seen yet, which may be newer."""
     read = annotation_from(theirs, option_count=len(task.known.variant.options))
     is_unseen = isinstance(read, InboundAnnotation) and (link is None or read.updated_at > link.ls_updated_at)
     if not isinstance(read, InboundAnnotation) or not is_unseen or read.content_hash == label.content_hash:
@@ -254,18 +254,18 @@ def _write(
     theirs: Mapping[str, object] | None,
     task: _Task,
 ) -> int:
-    """Change theirs, or make it; returns its id."""
+    """Updates or creates the label in Label Studio; returns its id."""
     if theirs is not None:
         changed = parts.client.update_annotation(_id(theirs), payload)
         if changed is not None:
             return _id(changed)
     unique = unique_id(label.annotation_id, parts.origin.ls_server)
     made = parts.client.create_annotation(task.ls_task_id, {**payload, "unique_id": unique})
-    if made is None:  # a first try was heard after all
+    if made is None:  # an earlier attempt did succeed
         made = _theirs(parts, label, None, replace(task, raw=parts.client.get_task(task.ls_task_id) or {}))
     if made is None:
         raise LabelStudioRejectedError(
-            f"label {label.annotation_id} is said to be there and cannot be found; try later"
+            f"label {label.annotation_id} should exist in Label Studio but cannot be found; sync again later"
         )
     return _id(made)
 
@@ -274,7 +274,7 @@ def _read_back(parts: SyncParts, label: Annotation, ls_annotation_id: int, task:
     raw = parts.client.get_annotation(ls_annotation_id)
     read = None if raw is None else annotation_from(raw, option_count=len(task.known.variant.options))
     if raw is None or not isinstance(read, InboundAnnotation) or read.content_hash != label.content_hash:
-        return False  # changed again in the same moment: the row stays open, the next run settles it
+        return False  # changed again at the same moment: the row stays open for the next run
     with parts.store.write() as connection:
         Ingest(connection, parts.origin, parts.people, parts.now(), IngestCounts()).confirm(
             read, raw, task.ls_task_id, label
@@ -296,5 +296,5 @@ def _user_id(parts: SyncParts, label: Annotation) -> int:
 def _id(raw: Mapping[str, object]) -> int:
     number = raw.get("id")
     if not isinstance(number, int):
-        raise LabelStudioError(f"Label Studio names an annotation {number!r}; is it another version?")
+        raise LabelStudioError(f"Label Studio sent the annotation id {number!r}; check its version")
     return number

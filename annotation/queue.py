@@ -1,8 +1,8 @@
-"""What comes before people, in which order and why; and which of it is blind.
+"""What is put before people, in which order and why, and what is blind.
 
-Blindness is drawn once, on entry, from the stored seed and the variant's id alone; what was asked of a question that
-is kept for judging verifiers is always blind. Neither the verdicts nor the batch in which a variant came can change
-it. A blind item's place and reason say nothing of its verdicts, nor why it is blind.
+Blindness is drawn once, on entry, from only the stored seed and the variant's id; variants of questions reserved for
+judging verifiers are always blind. Neither the verdicts nor the batch of a variant can change it. A blind item's
+position and reason reveal nothing about its verdicts, nor why it is blind.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from data.tables.policies import PolicyTable
 from data.tables.queue import QueueCandidate, QueueItem, QueueTable
 
 BLIND_SHARE_POLICY: Final = "blind_share"
-# How many people answer an item before it counts as done.
+# How many people must answer an item before it is done.
 OVERLAP: Final = 1
-# Probabilities in this band around 0.5 are called uncertain in the reason.
+# Probabilities within this distance of 0.5 are called uncertain in the reason.
 _UNCERTAIN_BAND: Final = 0.2
 _BLIND_REASON: Final = "random check"
 
@@ -31,13 +31,13 @@ def blind_share(connection: Connection, default: float) -> float:
 def enqueue(
     connection: Connection, *, variant_ids: Sequence[VariantId], blind_share: float, seed: int, now: datetime
 ) -> int:
-    """Queue those that pass their contract; number of new entries. The parts of their clusters are drawn before.
+    """Queues variants that pass their contract; returns how many are new. Their clusters must already have parts.
 
-    Idempotent: an entry keeps its blindness; an assisted one that is there already is ordered anew by its
-    latest verdicts.
+    Idempotent: an item keeps its blindness; an assisted one that is already queued is reordered by its latest
+    verdicts.
 
     Args:
-        blind_share: 0..1, the share of all but gate questions whose verdicts stay hidden until the answer.
+        blind_share: 0..1, the share of items, apart from gate questions, whose verdicts stay hidden until answered.
     """
     table = QueueTable(connection)
     items = [
@@ -51,12 +51,12 @@ def is_drawn_blind(variant_id: VariantId, *, share: float, seed: int) -> bool:
 
 
 def priority_and_reason(candidate: QueueCandidate) -> tuple[float, str]:
-    """Priority 0..1, highest where the verifier is nearest to 0.5 on any dimension; and that in words.
+    """Priority 0..1, highest if the verifier is closest to 0.5 on any dimension; and the reason in words.
 
-    Where it judged validity at once and no dimension, that counts. A product of three says nothing beside its factors.
+    If it judged validity in one pass, that counts. A product of three adds nothing to its factors.
     """
     if candidate.has_unparsed:
-        return 1.0, "verifier gave no clear verdict"
+        return 1.0, "the verifier gave no readable verdict"
     dimensions = [("TC", candidate.tc), ("LC", candidate.lc), ("AU", candidate.au)]
     asked = dimensions if any(given is not None for _, given in dimensions) else [("validity", candidate.valid)]
     known = [(abs(given - 0.5), key, given) for key, given in asked if given is not None]
@@ -66,7 +66,7 @@ def priority_and_reason(candidate: QueueCandidate) -> tuple[float, str]:
     priority = 1 - 2 * distance
     if distance <= _UNCERTAIN_BAND:
         return priority, f"{key} uncertain ({probability:.2f})"
-    return priority, f"verifier sure; nearest call {key} ({probability:.2f})"
+    return priority, f"confident; closest call {key} ({probability:.2f})"
 
 
 def _item(candidate: QueueCandidate, *, blind_share: float, seed: int, now: datetime) -> QueueItem:
@@ -82,5 +82,5 @@ def _item(candidate: QueueCandidate, *, blind_share: float, seed: int, now: date
 
 
 def _unit(*parts: object) -> float:
-    """0..1 from content."""
+    """A number in 0..1 derived from content."""
     return row_seed(*parts) / 2**31

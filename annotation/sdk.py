@@ -1,9 +1,9 @@
-"""Label Studio's SDK for one server and token: the clients of four resources, and one listing past its models.
+"""Label Studio's SDK for one server and token: the clients of four resources, and one listing that bypasses its models.
 
-Never retries and translates nothing: that is `transport`. Importing this module imports the SDK.
+Never retries and translates no errors: `transport` does. Importing this module imports the SDK.
 
-Made of the SDK's own parts and not of `label_studio_sdk.LabelStudio`: importing that takes six times the CPU, for
-pandas and a schema faker that the sync does not use, and the signed connection that the listing needs is private in it.
+Built from the SDK's parts rather than `label_studio_sdk.LabelStudio`: importing that takes six times the CPU, for
+pandas and a schema faker that the sync does not use, and the signed connection that the listing needs is private there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ from annotation.task_listing import TaskListing
 if TYPE_CHECKING:
     from label_studio_sdk import ImportApiRequest, PredictionRequest
 
-_SDK_RETRIES: Final = 0  # they would multiply with ours, and repeat calls that must not run twice
+_SDK_RETRIES: Final = 0  # they would multiply ours, and repeat calls that must not run twice
 
 
 class Sent(NamedTuple):
-    """An answer as the server sent it; `body` is None where it holds nothing. Names of headers are in lower case."""
+    """An answer as the server sent it; `body` is None if it is empty. Header names are in lower case."""
 
     body: object
     headers: Mapping[str, str]
 
 
 class Sdk:
-    """Every request is signed with the token; an access token that expires is renewed. Close `http` yourself."""
+    """Every request is signed with the token; an access token that expires is renewed. The caller closes `http`."""
 
     def __init__(self, url: str, api_key: str, http: httpx.Client) -> None:
         wrapper = SyncClientWrapper(base_url=url, api_key=api_key, httpx_client=http, max_retries=_SDK_RETRIES)
@@ -46,11 +46,11 @@ class Sdk:
     def list_tasks(self, listing: TaskListing) -> BaseHttpResponse:
         """A raw page, because `tasks.list` gives no access to what was sent.
 
-        Its models make None of a task that does not fit them and other ids of odd ones (7.9 becomes 7, true becomes 1),
-        where `inbound` quarantines the task; and they take 25 times the CPU of the JSON (ADR 6).
+        Its models turn a task that does not fit them into None, and change odd ids (7.9 becomes 7, true becomes 1),
+        where `inbound` quarantines the task; and they take 25 times the CPU of plain JSON (ADR 6).
 
         Raises:
-            ApiError: anything but a 2xx, as from the SDK's own calls.
+            ApiError: anything but a 2xx, like the SDK's own calls.
         """
         answer = self._signed.request("api/tasks/", method="GET", params={**listing})
         if not answer.is_success:
@@ -60,7 +60,7 @@ class Sdk:
     def import_tasks(
         self, project_id: int, tasks: Sequence[Mapping[str, object]], *, timeout_s: float
     ) -> BaseHttpResponse:
-        # The SDK sends mappings as they are. Its model of a task's prediction demands the id of a task not yet made.
+        # The SDK sends mappings unchanged. Its model of a task's prediction requires the id of a task not created yet.
         request = cast("Sequence[ImportApiRequest]", tasks)
         return self.projects.with_raw_response.import_tasks(
             project_id, request=request, return_task_ids=True, request_options={"timeout": timeout_s}
@@ -72,10 +72,10 @@ class Sdk:
 
 
 def as_sent(answer: BaseHttpResponse) -> Sent:
-    """What is behind an answer of `with_raw_response`.
+    """The raw answer behind `with_raw_response`.
 
     Raises:
-        ApiError: a 2xx without JSON; the SDK takes even a log-in page for the answer to a deletion.
+        ApiError: a 2xx without JSON; the SDK accepts even a login page as the answer to a deletion.
     """
     response = answer.response
     try:

@@ -1,8 +1,8 @@
-"""A Label Studio server of our own: its data folder, its process group, its readiness and its end.
+"""The desk's own Label Studio server: its data folder, process group, readiness and shutdown.
 
-Owns `state/data` (Label Studio's), `state/server.log` and `state/server.json` (which process it is). Refuses to
-signal a process that it did not start, and a port that somebody else holds. The server's own Python lives in an
-environment apart, so nothing of Label Studio is imported here.
+Owns `state/data` (Label Studio's), `state/server.log` and `state/server.json` (which process it is). Refuses to signal
+a process that it did not start, and a port in use. The server's Python is in a separate environment, so nothing of
+Label Studio is imported here.
 """
 
 import json
@@ -31,7 +31,7 @@ _HOST: Final = "127.0.0.1"
 _PROCESS_FILE: Final = "server.json"
 _POLL_S: Final = 0.5
 _REPORT_EVERY_S: Final = 5.0
-# What a process needs of our environment; the rest stays here, tokens of other services first of all. Label Studio
+# What the process needs from our environment; the rest is withheld, above all tokens of other services. Label Studio
 # reads HOST, PORT, DEBUG and USERNAME even without its prefix.
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 _DATABASE: Final = "LABEL_STUDIO_POSTGRE_"
@@ -42,7 +42,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Of the service user that owns the desk's project. `token` is 40 hex digits. Keep them in a 0600 file."""
+    """Credentials of the service user that owns the desk's project. `token`: 40 hex digits. Keep in a 0600 file."""
 
     email: str
     password: str
@@ -53,14 +53,14 @@ class Credentials:
 
 
 def new_credentials() -> Credentials:
-    """All at random: the address too, because Label Studio gives a token only to a user that it makes anew."""
+    """All random, even the address, because Label Studio only gives a token to a newly created user."""
     return Credentials(
         f"desk-{secrets.token_hex(4)}@label-studio.local", secrets.token_urlsafe(24), secrets.token_hex(20)
     )
 
 
 class LabelStudioServer:
-    """One server over one state folder. `start`, `wait_ready`, use, `stop`."""
+    """One server on one state folder: `start`, `wait_ready`, use, `stop`."""
 
     def __init__(self, python: Path, state: Path, port: int, credentials: Credentials) -> None:
         self.url = f"http://{_HOST}:{port}"
@@ -76,22 +76,22 @@ class LabelStudioServer:
     def start(
         self, report: Report = logger.info, *, undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
-        """Start the server, or take over the one that an earlier desk left running on this state.
+        """Starts the server, or takes over the one that an earlier desk left running on this state.
 
         Args:
-            undisturbed: entered from the process's start until it is on record, so that `stop` will find it.
+            undisturbed: entered while the process is started and recorded, so that `stop` will find it.
 
         Raises:
-            SetupError: no Label Studio behind `python`, one too old, the port is busy, or the disk refuses.
+            SetupError: `python` has no Label Studio or an old one, the port is in use, or the disk fails.
         """
         if self._take_over():
-            report(f"Label Studio runs already on {self.url}")
+            report(f"Label Studio is already running on {self.url}")
             return
         version = server_version(self._python)
         if version < _FLOOR:
             raise SetupError(
                 f"Label Studio {'.'.join(map(str, version))} in {self._python} is older than "
-                f"{'.'.join(map(str, _FLOOR))}, which mends security holes; run `make setup`"
+                f"{'.'.join(map(str, _FLOOR))}, which fixes security holes; run `make setup`"
             )
         self._require_free_port()
         data = self._state / "data"
@@ -115,18 +115,20 @@ class LabelStudioServer:
                     json.dumps({"pid": pid, "started_at": started_at(pid), "port": self._port}), "utf-8"
                 )
         except OSError as exc:
-            raise SetupError(f"Label Studio cannot start in {self._state}: {exc.strerror or exc}") from exc
+            raise SetupError(
+                f"Label Studio cannot start in {self._state}: {exc.strerror or exc}; check the folder and the disk"
+            ) from exc
 
     def wait_ready(self, timeout_s: float, report: Report = logger.info) -> None:
-        """Return once `GET /health` is 200; says every few seconds what it waits for.
+        """Returns once `GET /health` is 200; reports every few seconds while waiting.
 
         Raises:
-            SetupError: it ended by itself (with the last line of its log) or is not ready after `timeout_s`.
+            SetupError: it exited (with the last line of its log) or is not ready after `timeout_s`.
         """
         begun = reported = time.monotonic()
         while not self._is_healthy():
             if not self.is_running():
-                raise SetupError(f"Label Studio ended while starting: {self._last_log_line()} (whole log: {self.log})")
+                raise SetupError(f"Label Studio exited while starting: {self._last_log_line()}; see {self.log}")
             now = time.monotonic()
             if now - begun > timeout_s:
                 raise SetupError(
@@ -143,7 +145,7 @@ class LabelStudioServer:
         return self._taken_over is not None and self._taken_over.is_alive
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """TERM to the process group, KILL after `grace_s`; nothing where the process is not the one recorded."""
+        """TERM to the process group, KILL after `grace_s`; does nothing if the process is not the recorded one."""
         server = _recorded(self._process_file) or self._unrecorded()
         if server is None:
             return
@@ -170,7 +172,7 @@ class LabelStudioServer:
         return True
 
     def _unrecorded(self) -> "_Recorded | None":
-        """Our own child where a full disk kept it from being put on record."""
+        """Our own child process, if a full disk kept it from being recorded."""
         start = None if self._child is None else started_at(self._child.pid)
         return None if self._child is None or start is None else _Recorded(self._child.pid, start, self._port)
 
@@ -182,8 +184,8 @@ class LabelStudioServer:
                 probe.bind((_HOST, self._port))
             except OSError as exc:
                 raise SetupError(
-                    f"port {self._port} is busy, so Label Studio cannot start; "
-                    "free it or set SAGEDESK_LABEL_STUDIO_PORT to another"
+                    f"port {self._port} is in use, so Label Studio cannot start; "
+                    "free it, or set SAGEDESK_LABEL_STUDIO_PORT to another port"
                 ) from exc
 
     def _is_healthy(self) -> bool:
@@ -198,7 +200,7 @@ class LabelStudioServer:
 
 
 def port_of_running_server(state: Path) -> int | None:
-    """Where the server of this state folder listens; None where none runs."""
+    """The port of this state folder's server; None if it is not running."""
     recorded = _recorded(state / _PROCESS_FILE)
     return recorded.port if recorded is not None and recorded.is_alive else None
 
@@ -206,10 +208,10 @@ def port_of_running_server(state: Path) -> int | None:
 def server_environment(
     environment: Mapping[str, str], data: Path, url: str, credentials: Credentials
 ) -> dict[str, str]:
-    """The server's whole environment.
+    """The server's complete environment.
 
-    Closed where Label Studio's defaults are open: nobody signs up without an invitation, the content security policy
-    is enforced and not only reported, cookies stay on this site, other origins get no answer, nothing is sent home.
+    Stricter than Label Studio's defaults: sign-up needs an invitation, the content security policy is enforced rather
+    than only reported, cookies are same-site, other origins get no answer, and no telemetry is sent.
     """
     passed_on = {name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_DATABASE)}
     ours = {
@@ -238,7 +240,7 @@ def server_environment(
 
 
 class _Recorded(NamedTuple):
-    """A server that was started: its process, by pid and start time, and its port."""
+    """A started server: its process, by pid and start time, and its port."""
 
     pid: int
     started_at: float
@@ -250,7 +252,7 @@ class _Recorded(NamedTuple):
 
 
 def _recorded(process_file: Path) -> _Recorded | None:
-    """None where there is no record, or none that can be read."""
+    """None if there is no record, or it cannot be read."""
     try:
         record = json.loads(process_file.read_text("utf-8"))
         return _Recorded(int(record["pid"]), float(record["started_at"]), int(record["port"]))

@@ -1,7 +1,7 @@
-"""A migrated, empty Label Studio database, built once for each version and copied into every new state folder.
+"""A migrated, empty Label Studio database, built once per version and copied into every new state folder.
 
-Its migrations take minutes on a busy machine; the copy takes a moment. Holds no user and no secret: the account, the
-token and the signing key are made in each copy by the server's first start.
+Its migrations take minutes on a busy machine; copying takes a moment. Contains no user and no secret: each copy's
+account, token and signing key are created by the server's first start.
 """
 
 import errno
@@ -30,31 +30,31 @@ def server_version(python: Path) -> tuple[int, ...]:
     """Version of the Label Studio behind `python`.
 
     Raises:
-        SetupError: there is no such interpreter, or no Label Studio in its environment.
+        SetupError: the interpreter does not exist, or has no Label Studio.
     """
     asked = "import importlib.metadata; print(importlib.metadata.version('label-studio'))"
     try:
         answer = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise SetupError(f"Label Studio's interpreter {python} does not run: {exc}; run `make setup`") from exc
+        raise SetupError(f"Label Studio's interpreter {python} cannot be run: {exc}; run `make setup`") from exc
     if answer.returncode != 0:
-        raise SetupError(f"no Label Studio in the environment of {python}; run `make setup`")
+        raise SetupError(f"Label Studio is not installed for {python}; run `make setup`")
     return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:3])
 
 
 def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Callable[[str], None]) -> None:
-    """Put a migrated database into `data`, building the template first where there is none yet.
+    """Copies a migrated database into `data`, building the template first if necessary.
 
     Raises:
-        SetupError: the migrations fail; with their last line.
-        OSError: the disk refuses.
+        SetupError: the migrations fail; includes their last line.
+        OSError: the disk fails.
     """
     try:
         template = _template(python, version, report)
     except OSError as exc:
         raise SetupError(
             f"building Label Studio's database in {cache_folder()}: {exc.strerror or exc}; "
-            f"make room, make it writable, or set SAGEDESK_CACHE to another folder"
+            f"free disk space, make it writable, or set SAGEDESK_CACHE to another folder"
         ) from exc
     unfinished = data / f"{_DATABASE}.copying"
     shutil.copyfile(template / _DATABASE, unfinished)
@@ -63,18 +63,18 @@ def copy_template(python: Path, version: tuple[int, ...], data: Path, report: Ca
 
 
 def _template(python: Path, version: tuple[int, ...], report: Callable[[str], None]) -> Path:
-    """The folder of the migrated database, built where there is none yet. Raises SetupError, OSError (the cache)."""
+    """The folder of the migrated database, built if necessary. Raises SetupError, or OSError for the cache."""
     name = f"label-studio-template-{'.'.join(map(str, version))}"
     cache = cache_folder()
     template = cache / name
-    if (template / _DATABASE).exists():  # it got there whole, by rename
+    if (template / _DATABASE).exists():  # complete, because it is renamed into place
         return template
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / f"{name}.lock"):
         if not (template / _DATABASE).exists():
             if shutil.disk_usage(cache).free < _NEEDED_BYTES:
                 raise OSError(errno.ENOSPC, f"less than {_NEEDED_BYTES // 1_000_000} MB are free")
-            report("building Label Studio's database (once for each version; a few minutes)")
+            report("building Label Studio's database (once per version; takes a few minutes)")
             with tempfile.TemporaryDirectory(dir=cache, prefix=name) as scratch:
                 _migrate(python, Path(scratch), report)
                 template.mkdir(exist_ok=True)
@@ -83,7 +83,7 @@ def _template(python: Path, version: tuple[int, ...], report: Callable[[str], No
 
 
 def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
-    # `version` migrates the database before it prints, and makes no user.
+    # `version` migrates the database before printing, and creates no user.
     environment = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}} | {
         "LABEL_STUDIO_BASE_DATA_DIR": str(folder),
         "LABEL_STUDIO_DJANGO_DB": "sqlite",
@@ -116,15 +116,15 @@ def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
             child.kill()
         if status != 0 or not (folder / _DATABASE).exists():
             said.seek(0)
-            lines = said.read().decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
-            # The log's last lines need not be about the failure.
+            lines = said.read().decode("utf-8", "replace").strip().splitlines() or ["no output"]
+            # The log's last lines may not be about the failure.
             reason = next((line for line in reversed(lines) if "Error" in line), lines[-1])
             raise SetupError(f"Label Studio's migrations failed with status {status}: {reason.strip()}")
 
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """One builder at a time on this machine; the others wait and then find the template."""
+    """One builder at a time per machine; the others wait and then find the template."""
     with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

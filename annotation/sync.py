@@ -1,7 +1,7 @@
-"""The sync with Label Studio: one run at a time, in one order, with a health that a person can read.
+"""The sync with Label Studio: one run at a time, in a fixed order, with a readable health status.
 
-A run: find the project, push tasks, push labels, pull the delta, sweep when it is due. What each step promises is in
-`push`, `pull` and `ingest`. No transaction is open during a call; a run that breaks off leaves nothing half done.
+A run finds the project, pushes tasks, pushes labels, pulls the delta, and sweeps when due. What each step guarantees is
+in `push`, `pull` and `ingest`. No transaction is open during a call; an interrupted run leaves nothing half done.
 """
 
 import logging
@@ -29,7 +29,7 @@ from data.tables.sync_state import QuarantineTable, SyncCursor, SyncCursorTable
 PROJECT_TITLE: Final = "sagedesk"
 OVERLAP: Final = timedelta(seconds=5)
 _SWEEP_INTERVAL: Final = timedelta(hours=1)
-# Label Studio asks for no more than one import in 30 s; a label that needs its task does not wait.
+# Label Studio asks for at most one import per 30 s; a label that needs its task does not wait.
 _IMPORT_INTERVAL: Final = timedelta(seconds=30)
 _PAGE_SIZE: Final = 500
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What one run did. `swept` is the parity report of a sweep, empty where none was due."""
+    """What one run did. `swept` is the parity report of a sweep, empty if none was due."""
 
     tasks_pushed: int
     verdicts_revealed: int
@@ -50,9 +50,9 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class SyncHealth:
-    """How the sync stands. `stale_since` is set from the first failed run until one succeeds.
+    """The state of the sync. `stale_since` is set from the first failed run until one succeeds.
 
-    `is_config_changed`: somebody changed the label config in Label Studio; labels that do not fit ours are quarantined.
+    `is_config_changed`: the label config was changed in Label Studio; labels that do not fit ours are quarantined.
     """
 
     configured: bool
@@ -69,7 +69,7 @@ class SyncHealth:
 
 
 class LabelStudioSync:
-    """The one sync of a desk. All methods may be called from any thread; runs take turns."""
+    """A desk's only sync. All methods may be called from any thread; runs take turns."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ class LabelStudioSync:
         self._last_run: tuple[int, SyncReport | LabelStudioError] | None = None
 
     def run_once(self, *, with_sweep: bool = False) -> SyncReport:
-        """Everything, in order. Callers that come during a run share one run that begins after they came.
+        """Runs all steps in order. Callers that arrive during a run share the next one, which starts afterwards.
 
         Raises:
-            LabelStudioError: the run broke off; "stale since" is noted and the next run goes on from there.
+            LabelStudioError: the run failed; "stale since" is recorded, and the next run continues from there.
         """
         with self._turn:
             wanted = self._runs_begun + 1
@@ -120,7 +120,7 @@ class LabelStudioSync:
             self._is_running = True
             self._runs_begun += 1
             number = self._runs_begun
-        outcome: SyncReport | LabelStudioError = LabelStudioError("the sync run broke off")
+        outcome: SyncReport | LabelStudioError = LabelStudioError("the sync run was interrupted; sync again")
         try:
             outcome = self._run(with_sweep=with_sweep)
             return outcome
@@ -134,38 +134,38 @@ class LabelStudioSync:
                 self._turn.notify_all()
 
     def push_tasks(self, variant_ids: Sequence[VariantId]) -> int:
-        """Make a task of each variant that has none, now; returns how many are new. Raises LabelStudioError."""
+        """Creates a task for each variant without one, now; returns how many are new. Raises LabelStudioError."""
         with self._step() as parts:
             return push_tasks(parts, variant_ids)
 
     def push_outbox(self) -> int:
-        """Send the labels that are due; returns how many arrived. Raises LabelStudioError."""
+        """Sends the labels that are due; returns how many arrived. Raises LabelStudioError."""
         with self._step() as parts:
             return push_outbox(parts)
 
     def pull_delta(self) -> IngestCounts:
-        """Bring in what changed. Raises LabelStudioError."""
+        """Ingests changes. Raises LabelStudioError."""
         counts = IngestCounts()
         with self._step() as parts:
             pull_delta(parts, counts, overlap=self._overlap, page_size=self._page_size)
         return counts
 
     def sweep(self) -> Mapping[str, int]:
-        """Compare all ids; before a release too. Returns the parity report. Raises LabelStudioError."""
+        """Compares all ids; also used before a release. Returns the parity report. Raises LabelStudioError."""
         with self._step() as parts:
             return sweep(parts, IngestCounts())
 
     def hint(self) -> None:
-        """Something may have changed: sync soon. Cheap, never fails; many hints are one run."""
+        """Something may have changed: sync soon. Cheap, never fails; many hints cause one run."""
         self.wanted.set()
 
     def probe(self) -> None:
-        """Whether the server answers and takes our token; changes nothing on either side. Raises LabelStudioError."""
+        """Checks that the server answers and accepts our token; changes nothing. Raises LabelStudioError."""
         with self._flight:
             self._client.users()
 
     def health(self) -> SyncHealth:
-        """From memory and the store alone: it answers while Label Studio does not."""
+        """From memory and the store only, so that it works while Label Studio is down."""
         with self._store.read() as connection:
             cursors = SyncCursorTable(connection)
             project = self._project
@@ -201,7 +201,7 @@ class LabelStudioSync:
 
     @contextmanager
     def _step(self) -> Iterator[SyncParts]:
-        """One holder at a time; the outcome is noted for `health`."""
+        """One holder at a time; the outcome is recorded for `health`."""
         with self._flight:
             try:
                 project = self._client.ensure_project(
@@ -216,7 +216,7 @@ class LabelStudioSync:
             self._note_success()
 
     def _with_our_config(self, project: LabelStudioProject) -> LabelStudioProject:
-        """An earlier or changed config gives way to ours where Label Studio lets it."""
+        """Replaces an earlier or changed config by ours if Label Studio allows it."""
         if _hash(project) == label_config_hash() or (self._project is not None and self._project == project):
             return project
         if self._client.update_label_config(project.project_id, label_config()):
@@ -244,14 +244,14 @@ class LabelStudioSync:
         self._last_error = str(error)
         if self._stale_since is None:
             self._stale_since = self._now()
-            logger.warning("Label Studio: stale since %s: %s", f"{self._stale_since:%H:%M}", error)
+            logger.warning("the Label Studio sync is stale since %s: %s", f"{self._stale_since:%H:%M}", error)
         self._note()
 
     def _note_success(self) -> None:
         was_stale = self._stale_since is not None
         self._stale_since = self._last_error = None
         if was_stale:
-            logger.info("Label Studio answers again")
+            logger.info("the Label Studio sync works again")
         self._note()
 
     def _note(self) -> None:

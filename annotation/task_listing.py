@@ -1,4 +1,4 @@
-"""How Label Studio is asked for tasks: filters, order and fields as its Data Manager takes them. Pure."""
+"""Task queries for Label Studio: filters, order and fields in its Data Manager's format. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Final, Literal, TypedDict
 
 PAGE_SIZE: Final = 500
 WHOLE_PAGE: Final = 1000
-EXTERNAL_IDS_AT_MOST: Final = 20  # in one listing
-_STAMP_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # any other form of a stamp in a filter is answered with HTTP 500
-_DELTA_FIELDS: Final = (  # all fields take four to six times as long
+EXTERNAL_IDS_AT_MOST: Final = 20  # per listing
+_STAMP_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # any other time format in a filter gets HTTP 500
+_DELTA_FIELDS: Final = (  # with all fields it takes four to six times as long
     "id,updated_at,created_at,annotations,result,completed_by,was_cancelled,ground_truth,lead_time,updated_by,"
     "parent_prediction"
 )
@@ -17,7 +17,7 @@ _FOUND_FIELDS: Final = "id,data,predictions_model_versions"
 
 
 class TaskListing(TypedDict):
-    """The query of one page. `include` names fields, also those inside annotations; `query` is JSON."""
+    """The query for one page. `include` names fields, including those inside annotations; `query` is JSON."""
 
     project: int
     page: int
@@ -36,7 +36,7 @@ def changed_since(project_id: int, since: datetime | None, *, page: int, page_si
 
 
 def ids_after(project_id: int, ls_task_id: int) -> TaskListing:
-    """Tasks with a greater id, lowest first, with no more than ids and stamps."""
+    """Tasks with a greater id, lowest first, with only ids and time stamps."""
     return _listing(project_id, [_after(ls_task_id)], include="id,updated_at,annotations")
 
 
@@ -46,7 +46,7 @@ def data_after(project_id: int, ls_task_id: int) -> TaskListing:
 
 
 def with_external_ids(project_id: int, external_ids: Sequence[str]) -> TaskListing:
-    """The tasks of those ids, at most EXTERNAL_IDS_AT_MOST."""
+    """The tasks with those ids, at most EXTERNAL_IDS_AT_MOST."""
     filters = [_filter("data.external_id", "equal", "String", each) for each in external_ids]
     return _listing(project_id, filters, include=_FOUND_FIELDS, conjunction="or")
 

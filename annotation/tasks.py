@@ -1,6 +1,6 @@
-"""Ours to Label Studio's: variant to task, verdicts to prediction, annotation to payload. Pure; see `inbound` for back.
+"""To Label Studio: variant to task, verdicts to prediction, annotation to payload. Pure; for the inverse see `inbound`.
 
-Texts go out with characters that no database of theirs keeps (NUL, lone surrogates) replaced.
+Characters that Label Studio's databases cannot store (NUL, lone surrogates) are replaced.
 """
 
 import json
@@ -53,7 +53,7 @@ def said_hash(
     is_flagged: bool,
     is_skipped: bool,
 ) -> str:
-    """What a person said, as `Annotation.content_hash` holds it: the same words have the same hash on both sides."""
+    """The hash for `Annotation.content_hash`: the same answers and texts have the same hash on both sides."""
     given = [answers.tc, answers.lc, answers.au]
     return content_hash("said", given, corrected_answer_index, corrected_text or None, comment, is_flagged, is_skipped)
 
@@ -61,7 +61,7 @@ def said_hash(
 def task_payload(
     variant: Variant, question: Question, verdicts: Sequence[Verdict], *, type_name: str, definition: str
 ) -> Json:
-    """One task of an import. Empty `verdicts` for a blind item: nothing of them may reach the browser."""
+    """One task to import. Pass empty `verdicts` for a blind item: none of them may reach the browser."""
     task: Json = {
         "data": {
             "external_id": variant.variant_id,
@@ -78,7 +78,7 @@ def task_payload(
 
 
 def prediction_payload(verdicts: Sequence[Verdict]) -> Json | None:
-    """The verifier's answers; the score is the lowest probability among them. None where it answered nothing."""
+    """The verifier's answers; the score is their lowest probability. None if it answered nothing."""
     by_target = {verdict.target: verdict for verdict in verdicts if verdict.probability is not None}
     answered = [by_target[dimension.key] for dimension in DIMENSIONS if dimension.key in by_target]
     if not answered:
@@ -119,7 +119,7 @@ def annotation_payload(annotation: Annotation, *, completed_by: int) -> Annotati
 
 
 def provenance_text(annotation: Annotation) -> str:
-    """JSON for the hidden field: enough to know our own label when it comes back."""
+    """JSON for the hidden field: enough to recognise our own label when it comes back."""
     return json.dumps(
         {
             "annotation_id": annotation.annotation_id,
@@ -134,7 +134,7 @@ def provenance_text(annotation: Annotation) -> str:
 
 
 def unique_id(annotation_id: AnnotationId, server: str) -> str:
-    """The UUID under which Label Studio refuses a second copy of the same annotation (409)."""
+    """The UUID by which Label Studio rejects a second copy of the same annotation (409)."""
     return str(uuid5(_NAMESPACE, f"{server} {annotation_id}"))
 
 
@@ -147,7 +147,7 @@ def page_text(context: str, options: Sequence[str], answer_index: int | None) ->
 
 
 def storable(text: str) -> str:
-    """With what JSON in PostgreSQL or UTF-8 cannot hold replaced by U+FFFD."""
+    """`text` with what JSON in PostgreSQL or UTF-8 cannot represent replaced by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 

@@ -1,7 +1,7 @@
-"""One call to Label Studio through its SDK: tried again where that helps, every failure in our words.
+"""One call to Label Studio through its SDK: retried where that helps, with every failure in our own words.
 
-Outcomes: no answer, 5xx, 429, HTML or a cut body in place of JSON are tried again, a bounded number of times with
-jitter, and then LabelStudioUnavailableError. A 401 is tried once with a fresh token. Any other 4xx is the caller's.
+No answer, 5xx, 429, and HTML or a truncated body instead of JSON are retried a limited number of times with jitter,
+then raise LabelStudioUnavailableError. A 401 is retried once with a fresh token. Other 4xx are left to the caller.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ from data.errors import LabelStudioError, LabelStudioRejectedError, LabelStudioU
 
 ATTEMPTS: Final = 4
 _CONNECT_TIMEOUT_S: Final = 5.0
-_SILENCES_AT_MOST: Final = 2  # each costs a whole time-out
+_SILENCES_AT_MOST: Final = 2  # each costs a full timeout
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 20.0
 _ADVICE: Final[Mapping[int, str]] = {
-    httpx.codes.UNAUTHORIZED: "the token is refused; put a valid one into LABEL_STUDIO_API_KEY",
-    httpx.codes.FORBIDDEN: "the token's user may not do this; use that of an administrator",
-    httpx.codes.NOT_FOUND: "it is not there; is LABEL_STUDIO_URL right?",
+    httpx.codes.UNAUTHORIZED: "the token is rejected; set LABEL_STUDIO_API_KEY to a valid one",
+    httpx.codes.FORBIDDEN: "the token's user may not do this; use an administrator's token",
+    httpx.codes.NOT_FOUND: "not found; check LABEL_STUDIO_URL",
 }
 
 T = TypeVar("T")
@@ -56,31 +56,33 @@ class Transport:
         self._http.close()
 
     def call(self, what: str, ask: Callable[[Sdk], T], *, attempts: int = ATTEMPTS) -> T:
-        """What `ask` makes of the server's answer.
+        """Returns the result of `ask`.
 
         Args:
             what: what is being done, for the error's message.
             ask: makes one call of the SDK; may be run again. The SDK's models are unchecked: an AttributeError or
-                TypeError from reading one means an answer of another shape.
+                TypeError from reading one means an answer of an unexpected shape.
             attempts: 1 for a call that must not run twice.
 
         Raises:
-            LabelStudioUnavailableError: there was no answer that another try would not change; a call with `attempts`
-                1 may have been carried out all the same.
+            LabelStudioUnavailableError: no final answer within the attempts; a call with `attempts` 1 may
+                have been carried out nevertheless.
             LabelStudioRejectedError: a 4xx, or the token cannot be renewed.
-            LabelStudioError: an answer of another shape.
+            LabelStudioError: an answer of an unexpected shape.
         """
         try:
             return self._ask(what, ask, attempts)
         except ApiError as exc:
-            raise self._rejected(what, exc) from None  # its text holds the answer's headers, a session's cookie too
+            raise self._rejected(
+                what, exc
+            ) from None  # its text contains the answer's headers, including a session cookie
 
     def sent(self, what: str, ask: Callable[[Sdk], BaseHttpResponse], *, attempts: int = ATTEMPTS) -> Sent:
-        """As `call`, and the answer as it was sent."""
+        """Like `call`, but returns the answer as it was sent."""
         return self.call(what, lambda sdk: as_sent(ask(sdk)), attempts=attempts)
 
     def sent_or_none(self, what: str, ask: Callable[[Sdk], BaseHttpResponse], *, none_at: int | None) -> Sent | None:
-        """As `sent`; None where the server answers with the status `none_at`."""
+        """Like `sent`; None if the server answers with the status `none_at`."""
         try:
             return self._ask(what, lambda sdk: as_sent(ask(sdk)), ATTEMPTS)
         except ApiError as exc:
@@ -89,7 +91,7 @@ class Transport:
             raise self._rejected(what, exc) from None
 
     def _ask(self, what: str, ask: Callable[[Sdk], T], attempts: int) -> T:
-        """Raises ApiError where the answer is final."""
+        """Raises ApiError if the answer is final."""
         silences = 0
         has_fresh_token = False
         attempt = 0
@@ -102,12 +104,12 @@ class Transport:
                 return ask(self._sdk)
             except httpx.TimeoutException as exc:
                 silences += 1
-                problem = f"no answer within the time-out ({type(exc).__name__})"
+                problem = f"no answer within the timeout ({type(exc).__name__})"
             except httpx.HTTPError as exc:
-                problem = f"no whole answer ({type(exc).__name__}: {exc})"
+                problem = f"no complete answer ({type(exc).__name__}: {exc})"
             except ApiError as exc:
                 if exc.status_code == httpx.codes.UNAUTHORIZED and not has_fresh_token:
-                    # An access token lives 300 s by the server's clock, which need not be ours.
+                    # An access token is valid for 300 s by the server's clock, which may differ from ours.
                     has_fresh_token = True
                     self._sdk = None
                     attempt -= 1
@@ -117,11 +119,11 @@ class Transport:
                     raise
                 wait_s = max(wait_s, _retry_after_s(exc))
             except (JSONDecodeError, UnicodeDecodeError, ValidationError) as exc:
-                # From the SDK's renewal of the token, or bytes that are no text.
+                # From the SDK's token renewal, or bytes that are not text.
                 problem = f"an answer that is not JSON ({type(exc).__name__})"
             except (ParsingError, AttributeError, KeyError, TypeError) as exc:
                 said = LabelStudioError(
-                    f"{what}: Label Studio's answer has another shape ({type(exc).__name__}); is it another version?"
+                    f"{what}: Label Studio's answer has an unexpected shape ({type(exc).__name__}); check its version"
                 )
                 raise said from (None if isinstance(exc, ParsingError) else exc)
             if attempt >= attempts or silences >= _SILENCES_AT_MOST:
@@ -132,20 +134,20 @@ class Transport:
         status = exc.status_code
         if _is_from_renewal(exc):
             return LabelStudioRejectedError(
-                f"Label Studio at {self._url} refuses the token (HTTP {status}); "
-                "put a valid one into LABEL_STUDIO_API_KEY"
+                f"Label Studio at {self._url} rejects the token (HTTP {status}); "
+                "set LABEL_STUDIO_API_KEY to a valid one"
             )
         said = _ADVICE.get(status or 0) or _detail(exc)
         return LabelStudioRejectedError(f"{what}: Label Studio answered HTTP {status}: {said}")
 
 
 def _is_from_renewal(exc: ApiError) -> bool:
-    """Whether the token was refused, and not the call: only then does the SDK (2.1.2) raise without headers."""
+    """Whether the token was rejected, not the call: only then does the SDK (2.1.2) raise without headers."""
     return exc.headers is None
 
 
 def _passing_problem(exc: ApiError) -> str:
-    """What is wrong with an answer that may be right next time; empty where nothing is."""
+    """What is wrong with an answer that may succeed on retry; empty if nothing is."""
     status = exc.status_code or 0
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         return f"HTTP {status} ({_detail(exc)})"
@@ -155,7 +157,7 @@ def _passing_problem(exc: ApiError) -> str:
 
 
 def _detail(exc: ApiError) -> str:
-    """The server's words; of a page made for a browser only its type."""
+    """The server's message; for an HTML page only its content type."""
     body, content_type = exc.body, _header(exc, "content-type")
     if isinstance(body, str) and "json" not in content_type:
         return content_type or "no content type"
@@ -166,7 +168,7 @@ def _detail(exc: ApiError) -> str:
 def _retry_after_s(exc: ApiError) -> float:
     try:
         return max(0.0, float(_header(exc, "retry-after") or "0"))
-    except ValueError:  # the form with a date; our own wait will do
+    except ValueError:  # the date form; use our own wait
         return 0.0
 
 

@@ -117,7 +117,7 @@ def test_an_answer_of_another_shape_is_said_to_be_one(body: object) -> None:
 def test_a_failed_renewal_of_the_token_does_not_pass_for_a_missing_annotation() -> None:
     client = client_of(lambda request: httpx.Response(404, json={"detail": "no such page"}), jwt("refresh", 1))
 
-    with pytest.raises(LabelStudioRejectedError, match="refuses the token"):
+    with pytest.raises(LabelStudioRejectedError, match="rejects the token"):
         client.get_annotation(1)
 
 

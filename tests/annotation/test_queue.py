@@ -275,7 +275,7 @@ def test_the_counts_tell_the_teams_progress_and_mine(connection: Connection) -> 
     ("probabilities", "reason"),
     [
         ((None, None, None, None), "not verified yet"),
-        ((0.99, 0.95, 0.97, 0.50), "verifier sure; nearest call LC (0.95)"),
+        ((0.99, 0.95, 0.97, 0.50), "confident; closest call LC (0.95)"),
         ((0.30, 0.95, None, None), "TC uncertain (0.30)"),
         ((None, None, None, 0.45), "validity uncertain (0.45)"),
     ],

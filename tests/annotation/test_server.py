@@ -124,7 +124,7 @@ def test_a_second_start_keeps_the_data(environment: Environment) -> None:
 
 
 def test_a_busy_port_is_one_clear_line(environment: Environment) -> None:
-    said = f"port {environment.port} is busy.*SAGEDESK_LABEL_STUDIO_PORT"
+    said = f"port {environment.port} is in use.*SAGEDESK_LABEL_STUDIO_PORT"
     with socket.create_server(("127.0.0.1", environment.port)), pytest.raises(SetupError, match=said) as refused:
         environment.server().start()
 
@@ -158,7 +158,7 @@ def test_an_old_version_is_refused(environment: Environment) -> None:
 def test_a_missing_environment_says_how_to_make_it(tmp_path: Path) -> None:
     server = LabelStudioServer(tmp_path / "nowhere" / "python", tmp_path, 1, new_credentials())
 
-    with pytest.raises(SetupError, match="does not run"):
+    with pytest.raises(SetupError, match="cannot be run"):
         server.start()
 
 
@@ -205,7 +205,7 @@ def test_one_left_running_by_a_killed_desk_is_taken_over(environment: Environmen
     second.wait_ready(30)
     second.stop()
 
-    assert said == [f"Label Studio runs already on {second.url}"]
+    assert said == [f"Label Studio is already running on {second.url}"]
     assert not first.is_running()
 
 

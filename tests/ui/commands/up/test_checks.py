@@ -49,7 +49,7 @@ def test_a_busy_port_of_the_desk_is_one_line(ready: Settings) -> None:
 
 def test_a_busy_port_of_label_studio_is_one_line(ready: Settings) -> None:
     with socket.create_server(("127.0.0.1", ready.label_studio_port)):
-        assert re.search(rf"port {ready.label_studio_port} is busy.*SAGEDESK_LABEL_STUDIO_PORT", refused(ready))
+        assert re.search(rf"port {ready.label_studio_port} is in use.*SAGEDESK_LABEL_STUDIO_PORT", refused(ready))
 
 
 def test_one_port_for_both_is_refused(ready: Settings) -> None:

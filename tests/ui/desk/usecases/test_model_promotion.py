@@ -294,7 +294,7 @@ def test_the_queue_is_judged_and_ordered_anew_by_each_champion_and_what_is_decid
     rollback_model(desk, LEA, role="verifier", note="no, better")
     after_both = judged(desk, [waiting, decided, blind])
 
-    assert after_promotion[waiting] == (other.version, "verifier sure; nearest call AU (0.90)")
+    assert after_promotion[waiting] == (other.version, "confident; closest call AU (0.90)")
     assert after_rollback[waiting] == (champion.version, "AU uncertain (0.60)")
     assert after_both[waiting] == after_promotion[waiting]
     assert after_both[decided][0] == "secret-verifier-7"
