@@ -48,7 +48,7 @@ _TASK: Final = "Variant type: {name}. {definition}\nHow: {instructions}"
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One candidate wanted: `distractor_questions` lend contexts to types that need foreign ones (reverse)."""
+    """A request for one candidate; `distractor_questions` supply contexts for types that need others' (reverse)."""
 
     request_id: str
     question: Question

@@ -1,8 +1,7 @@
-"""How a report becomes JSON and is read again: frozen dataclasses in the core, validated where JSON comes in.
+"""Reports to JSON and back: frozen dataclasses in the core, validated where JSON is read.
 
-Owns the number types of reports, and the one line that is left of a report that cannot be read. Keys that a newer
-version added are ignored, so that its reports still open; a missing key, a value out of range or a dimension unknown
-here is refused.
+Owns the number types of reports, and the one-line error for a report that cannot be read. Keys added by a newer version
+are ignored, so that its reports still open; a missing key, a value out of range or an unknown dimension is refused.
 """
 
 from typing import Annotated, Any, Final, TypeVar
@@ -21,26 +20,26 @@ def _rounded(figure: float) -> float:
 
 
 Figure = Annotated[float, Field(allow_inf_nan=False), PlainSerializer(_rounded, return_type=float)]
-"""A finite measure, stored with four decimals; one that is undefined is None, never NaN."""
+"""A finite measure, stored with four decimals; undefined ones are None, never NaN."""
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), PlainSerializer(_rounded, return_type=float)]
 """A `Figure` in 0..1."""
 Count = Annotated[int, Field(ge=0)]
 
 
 def dumped(adapter: TypeAdapter[T], report: T) -> dict[str, Any]:
-    """What JSON holds of the report, keys in the order of its fields."""
+    """The report as JSON values, with keys in field order."""
     content: dict[str, Any] = adapter.dump_python(report, mode="json")
     return content
 
 
 def loaded(adapter: TypeAdapter[T], content: object, *, source: str) -> T:
-    """The report that the content of a JSON file holds.
+    """The report in the content of a JSON file.
 
     Args:
-        source: which report it is and where it stands, for the message.
+        source: which report it is and its file, for the message.
 
     Raises:
-        ReportError: it is damaged, or of a version that this one cannot read.
+        ReportError: it is damaged, or from a version that this one cannot read.
     """
     try:
         return adapter.validate_python(content)

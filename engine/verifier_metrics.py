@@ -1,6 +1,6 @@
-"""How good a verifier's probabilities are on people's labels that it has not learnt from.
+"""How good a verifier's probabilities are on human labels that it was not trained on.
 
-Owns the measures and the values that reports hold of them. Refuses plain accuracy: the prior moves.
+Owns the measures and their values in reports. Refuses plain accuracy, because the base rate varies.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ECE_BINS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Counts of labels by what they say and what people said: `false_yes` passes what fails, `false_no` the reverse."""
+    """Label counts by verifier and human answer: `false_yes` passes a failing item, `false_no` fails a good one."""
 
     true_yes: Count
     false_yes: Count
@@ -30,7 +30,7 @@ class Confusion:
 
     @property
     def kappa(self) -> float | None:
-        """Agreement with people beyond chance; None where both say the same throughout. Source: Cohen (1960)."""
+        """Agreement with people beyond chance; None if only one answer occurs. Source: Cohen (1960)."""
         n = self.true_yes + self.false_yes + self.true_no + self.false_no
         yes, holds = self.true_yes + self.false_yes, self.true_yes + self.false_no
         by_chance = (yes * holds + (n - yes) * (n - holds)) / n**2 if n else 1.0
@@ -41,10 +41,10 @@ class Confusion:
 class TargetQuality:
     """One target over `n` labels; `base_rate` is the share of them that holds.
 
-    `fail_pr_auc` is the area under precision and recall of finding what fails, `ece` the expected calibration error
-    over ten bins. Answering yes to everything has balanced accuracy 0.5 and, ranking nothing, the chance level
-    `1 - base_rate` as PR-AUC: the two `majority_...` figures. What needs both answers is None where the labels hold
-    one only.
+    `fail_pr_auc` is the area under the precision-recall curve of the fail class, `ece` the expected calibration error
+    over ten bins. Always answering yes has balanced accuracy 0.5 and, without any ranking, the chance level
+    `1 - base_rate` as PR-AUC: the two `majority_...` figures. Figures that need both answers are None if the labels
+    have only one.
     """
 
     target: VerdictTarget
@@ -60,9 +60,9 @@ class TargetQuality:
 
 @dataclass(frozen=True, slots=True)
 class VerifierMetrics:
-    """One verifier over `labels` labels of `questions` question clusters, by target, and by variant type and target.
+    """One verifier on `labels` labels from `questions` question clusters, by target, and by variant type and target.
 
-    A target that has no label, or no verdict, is missing.
+    Targets without a label or a verdict are missing.
     """
 
     labels: Count
@@ -72,14 +72,14 @@ class VerifierMetrics:
 
 
 def target_truth(answers: Answers, target: VerdictTarget) -> bool | None:
-    """What a person's answers say of a target; None where they leave it open."""
+    """The truth of a target according to a person's answers; None if they leave it open."""
     return answers.is_valid if target == "valid" else answers.of(target)
 
 
 def target_quality(
     target: VerdictTarget, truths: Truths, probabilities: Probabilities, labels: Truths | None = None
 ) -> TargetQuality:
-    """Measures of P(holds) against what holds; without `labels` one is yes from 0.5 on. Needs at least one truth."""
+    """Measures of P(holds) against the truth; without `labels`, yes means 0.5 or more. Needs at least one truth."""
     from sklearn.metrics import average_precision_score, balanced_accuracy_score, roc_auc_score
 
     said = probabilities >= 0.5 if labels is None else labels
@@ -108,7 +108,7 @@ def confusion(truths: Truths, labels: Truths) -> Confusion:
 
 
 def expected_calibration_error(truths: Truths, probabilities: Probabilities) -> float:
-    """Mean distance of probability and frequency over ten bins of equal width, by their sizes; 0 is calibrated.
+    """Mean distance between probability and frequency over ten bins of equal width, weighted by size; 0 is calibrated.
 
     Source: Naeini et al. (2015), "Obtaining Well Calibrated Probabilities Using Bayesian Binning".
     """

@@ -1,1 +1,1 @@
-"""Learning from labels: the registry of models and what fills it. Blind to `annotation`."""
+"""Training on labels: the model registry and what fills it. Does not import `annotation`."""

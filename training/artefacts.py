@@ -1,8 +1,8 @@
-"""What a policy can do to please a verifier without making a better variant, each as a share in 0..1.
+"""Ways in which a policy can please a verifier without writing better variants, each as a share in 0..1.
 
-Programs without a model, so the policy cannot argue with them (ADR 9). Refuses to judge whether a variant is right.
-Where the answer stands in the reply is no artefact: options are shuffled when a variant is made, the abstain option
-aside, and that one is what `not_as_asked` looks at.
+Computed without a model, so the policy cannot fool them (ADR 9). Refuses to judge whether a variant is correct. The
+position of the answer in the reply is not an artefact, because options are shuffled when a variant is made; only the
+abstain option keeps its place, and `not_as_asked` deals with that.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from data.records import Question, Variant
 from engine.wording import content_stems, match, similarity, unmatched
 
 _COPY_FROM: Final = 0.8
-"""Stem similarity of two contexts from which a restatement counts as copied in part; published ones end at 0.95."""
+"""Stem similarity of contexts above which a restatement counts as partly copied; published ones reach 0.95."""
 _MUCH_LONGER: Final = 0.5
-"""The excess of the answer over the longest other option that costs the whole penalty."""
+"""How much longer than every other option the answer must be to cost the full penalty."""
 
 
 def copied(question: Question, variant: Variant) -> float:
-    """How much of what the type wants new is the question's own text.
+    """How much of the text that should be new is copied from the question.
 
-    A restatement and a critical control want context and right option in other words; an edit (refinement, critical)
-    wants at least one meaning-bearing word changed. Types that must keep the text (causal, reverse, ordering,
-    negation) are held to what is new in them by their contracts.
+    A restatement and a critical control should reword the context and the correct option; an edit (refinement,
+    critical) should change at least one content word. For types that must keep the text (causal, reverse, ordering,
+    negation), the contracts check what has to be new.
     """
     if variant.variant_type == "restatement" or variant.is_control:
         near = similarity(question.context, variant.context)
@@ -36,23 +36,23 @@ def copied(question: Question, variant: Variant) -> float:
 
 
 def longer_answer(question: Question, variant: Variant) -> float:
-    """How far the answer stands out by length, less what the question's own answer does already."""
+    """How much the answer stands out by its length, beyond what the original answer already does."""
     before = 0.0 if question.answer_index is None else _excess(question.options, question.answer_index)
     return _ramp(_excess(variant.options, variant.answer_index) - before, 0.0, _MUCH_LONGER)
 
 
 def not_as_asked(variant: Variant, *, asked_for_control: bool) -> float:
-    """1.0 for a critical variant whose answer abstains where a control was asked for, or the other way round.
+    """1.0 for a critical variant that abstains although a control was asked for, or the other way round.
 
-    Else the easier of the two would win every group, and the policy would learn always to abstain, or never.
+    Otherwise the easier of the two would win every group, and with it "always abstain" or "never abstain".
     """
     return float(variant.variant_type == "critical" and variant.is_control != asked_for_control)
 
 
 def is_near_duplicate(one: Variant, other: Variant, *, least: float) -> bool:
-    """Whether context, answer and options agree by a stem similarity of `least` in word order, or closer.
+    """Whether context, answer and options all have a stem similarity of at least `least`, in word order.
 
-    High on purpose: edits of one context share most of their words, and another edit is another variant.
+    The threshold is high on purpose: edits of one context share most of their words but are different variants.
     """
     return (
         match(one.context, other.context, least=least).is_same

@@ -1,9 +1,9 @@
-"""Fits what stands between a verifier's probabilities and its verdicts: a map and a threshold for each target.
+"""Fits what turns a verifier's probabilities into verdicts: a map and a threshold per target.
 
-From labels of question groups that the verifier was not trained on. Below ISOTONIC_FROM labels of a target its map is
-Platt's line on the log odds, above it isotonic. Validity gets a map of its own on top of the product of the three, for
-a product of calibrated probabilities is not calibrated. Refuses to name a threshold that the labels do not prove, and
-to judge a map on the labels that it was fitted on: its calibration errors are of maps fitted without the row's group.
+Uses labels of question groups that the verifier was not trained on. With fewer than ISOTONIC_FROM labels a target's map
+is Platt scaling on the log odds, otherwise isotonic. Validity gets its own map on top of the product of the three,
+because a product of calibrated probabilities is not calibrated. Refuses thresholds that the labels do not prove, and to
+judge a map on the labels it was fitted on: calibration errors come from maps fitted without the row's group.
 """
 
 import math
@@ -24,7 +24,7 @@ from training.calibration_maps import fit_isotonic, fit_platt
 from training.thresholds import Threshold, first_tried, threshold_for
 
 FEWEST_LABELS: Final = 20
-"""A target with fewer calibration labels keeps its probabilities."""
+"""With fewer calibration labels, a target's probabilities stay uncalibrated."""
 ISOTONIC_FROM: Final = 1000
 _FOLDS: Final = 5
 
@@ -34,9 +34,9 @@ Chosen = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ScoredLabels:
-    """Labels with what the verifier said of them before any map, all in one order.
+    """Labels and the verifier's probabilities for them before any map, in the same order.
 
-    `probabilities` by target: (n,), NaN where there is no verdict. TC, LC and AU (then `valid` is their product and not
+    `probabilities` by target: (n,), NaN without a verdict. Either TC, LC and AU (`valid` is then their product and not
     read), or `valid` alone. `groups` are the questions' clusters.
     """
 
@@ -47,10 +47,10 @@ class ScoredLabels:
 
 @dataclass(frozen=True, slots=True)
 class TargetCalibration:
-    """What was fitted for a target over `labels`: the kind of map, and a threshold where one is proved.
+    """What was fitted for a target on `labels` labels: the kind of map, and a threshold if one is proved.
 
-    The expected calibration errors, before the map and by maps fitted without the row's group, are None without
-    labels. `note` is empty, or says in words what the labels were too few for.
+    The expected calibration errors, before any map and with maps fitted without the row's group, are None without
+    labels. `note` is empty, or says what the labels are too few for.
     """
 
     labels: Count
@@ -62,12 +62,12 @@ class TargetCalibration:
 
 
 CalibrationReport = Mapping[VerdictTarget, TargetCalibration]
-"""What the calibration of a verifier came to, by the targets that it judges."""
+"""A verifier's calibration, by the targets that it judges."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFit:
-    """`probabilities`, in the order of the labels: each by maps that were fitted without the row's group."""
+    """`probabilities` are in the order of the labels, each from maps fitted without the row's group."""
 
     calibration: Calibration
     targets: CalibrationReport
@@ -75,9 +75,9 @@ class CalibrationFit:
 
 
 def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> CalibrationFit:
-    """Maps and thresholds of the targets that the verifier judges; the same rows give the same bytes.
+    """Maps and thresholds for the targets that the verifier judges; the same rows give identical bytes.
 
-    A target with too few labels, or where no threshold reaches `target_precision` (0..1), says so in its note and
+    A target with too few labels, or without a threshold that reaches `target_precision` (0..1), says so in its note and
     keeps its probabilities or the threshold 0.5.
     """
     everything = np.ones(len(scored.answers), dtype=bool)
@@ -103,7 +103,7 @@ def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> Calibra
 def calibrated(
     calibration: Calibration, raw: Mapping[VerdictTarget, Probabilities]
 ) -> dict[VerdictTarget, Probabilities]:
-    """As verdicts will be: TC, LC and AU mapped, their product mapped again; or `valid` alone where it is alone."""
+    """As in verdicts: TC, LC and AU mapped, and their product mapped again; or only `valid`."""
     mapped: dict[VerdictTarget, Probabilities] = {
         d.key: calibration.mapped(d.key, raw[d.key]) for d in DIMENSIONS if d.key in raw
     }
@@ -113,12 +113,12 @@ def calibrated(
 
 
 def truths_of(answers: Sequence[Answers], target: VerdictTarget) -> list[bool | None]:
-    """One a row; None where it was left open."""
+    """One per row; None if it was left open."""
     return [target_truth(answer, target) for answer in answers]
 
 
 def known_rows(scored: ScoredLabels, target: VerdictTarget) -> NDArray[np.int_]:
-    """Indices of the rows that have both a label and a verdict on `target`."""
+    """Indices of the rows with both a label and a verdict on `target`."""
     has_label = np.array([truth is not None for truth in truths_of(scored.answers, target)], dtype=bool)
     has_verdict = ~np.isnan(calibrated(Calibration(), scored.probabilities)[target])
     return np.flatnonzero(has_label & has_verdict)
@@ -135,7 +135,7 @@ def _map_kind(labels: int) -> MapKind:
 def _fitted_maps(
     scored: ScoredLabels, kinds: Mapping[VerdictTarget, MapKind], chosen: Chosen
 ) -> dict[VerdictTarget, CalibrationMap]:
-    """Those of the chosen rows; `valid` last, on the product of the others as they are mapped by then."""
+    """Maps from the chosen rows; `valid` last, on the product of the others after mapping."""
     maps: dict[VerdictTarget, CalibrationMap] = {}
     for target, kind in kinds.items():
         rows = [row for row in known_rows(scored, target) if chosen[row]]
@@ -149,7 +149,7 @@ def _fitted_maps(
 
 
 def _cross_fitted(scored: ScoredLabels, kinds: Mapping[VerdictTarget, MapKind]) -> dict[VerdictTarget, Probabilities]:
-    """By maps of the other folds' groups; groups go to folds by content."""
+    """Probabilities from maps fitted on the other folds; groups are assigned to folds by content."""
     distinct = sorted(set(scored.groups), key=lambda group: (row_seed("calibration fold", group), group))
     fold_of = {group: place % _FOLDS for place, group in enumerate(distinct)}
     folds = np.array([fold_of[group] for group in scored.groups], dtype=int)
@@ -168,10 +168,10 @@ def _threshold(
     target_precision: float,
     kind: MapKind,
 ) -> tuple[Threshold | None, str]:
-    """And what there is to say of it."""
+    """The threshold, and a note on it."""
     if kind == "none":
         return None, (
-            f"{target}: {len(truths)} calibration labels, and at least {FEWEST_LABELS} are needed; its probabilities "
+            f"{target}: {len(truths)} calibration labels, but at least {FEWEST_LABELS} are needed; its probabilities "
             f"stay uncalibrated, and its label is yes from 0.5 on"
         )
     found = threshold_for(truths, probabilities, target_precision=target_precision)

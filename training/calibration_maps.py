@@ -1,4 +1,4 @@
-"""The two maps from a verifier's probabilities to frequencies: Platt's line for few labels, isotonic for many."""
+"""The two maps from a verifier's probabilities to frequencies: Platt scaling for few labels, isotonic for many."""
 
 import math
 from collections.abc import Callable
@@ -19,9 +19,9 @@ Numbers = NDArray[np.float64]
 
 
 def fit_platt(truths: Truths, probabilities: Probabilities) -> Platt:
-    """A line on the log odds, drawn towards the identity where labels are few; the base rate where ranks mislead.
+    """A line on the log odds, shrunk towards the identity if labels are few; the base rate if the ranking misleads.
 
-    The prior (slope 1 +- 1, offset 0 +- 2) keeps a target whose labels hold one answer only finite.
+    The prior (slope 1 +- 1, offset 0 +- 2) keeps the fit finite if all labels are the same.
     """
     inside = np.clip(probabilities, _NEAREST, 1 - _NEAREST)
     scores = np.log(inside / (1 - inside))
@@ -41,7 +41,7 @@ def fit_platt(truths: Truths, probabilities: Probabilities) -> Platt:
 
 
 def fit_isotonic(truths: Truths, probabilities: Probabilities) -> Isotonic:
-    """Steps that rise with the probabilities; never 0 or 1, which no number of labels proves."""
+    """Steps that increase with the probabilities; never 0 or 1, which no number of labels could prove."""
     from sklearn.isotonic import IsotonicRegression
 
     edge = 1 / (len(truths) + 2)

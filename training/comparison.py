@@ -1,7 +1,7 @@
-"""Two generators on the same questions with the same seeds: what they make of them, and how sure the difference is.
+"""Compares two generators on the same questions with the same seeds, with intervals for the differences.
 
 The judge is never the verifier that rewarded one of them. Owns the trial of one generator and the comparison of two
-trials; refuses to decide anything: a lead does. What a reply cost is counted in the tokens that the backend generated.
+trials; decides nothing: a lead does. The cost of a reply is the number of tokens that the backend generated.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ _PER_TOKENS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one request. `is_accepted`: contract passed, no repetition, judged valid; None without a judge."""
+    """One request's outcome. `is_accepted`: contract passed, not a repetition, judged valid; None without a judge."""
 
     question_id: str
     variant_type: VariantTypeKey
@@ -79,15 +79,15 @@ def compare_generators(
     report: Reporter,
     parts: Path | None = None,
 ) -> GeneratorComparison:
-    """Asks both for the same variants and compares what came.
+    """Requests the same variants from both and compares the results.
 
     Args:
-        judge: None where there is none that was not the reward: nothing is then called accepted.
+        judge: None if there is no judge other than the reward; then nothing counts as accepted.
         parts: folder for replies, so that a resumed run does not ask again; None keeps nothing.
 
     Raises:
         BackendError: a generator cannot generate at all.
-        JobCancelledError: a person stopped it.
+        JobCancelledError: a user stopped it.
     """
     requests = list(generation_requests(questions, types, per_question=per_question, seed=seed))
     trials = [
@@ -115,7 +115,7 @@ def generator_trial(
     parts: Path | None = None,
     text: str = "",
 ) -> Trial:
-    """What the generator makes of the requests. An exact repetition within the trial is never accepted."""
+    """The generator's outcomes for the requests. An exact repetition within the trial is never accepted."""
     replies = _replies(backend, requests, sampling, report, parts, text)
     recipe = Recipe(backend.name, backend.model, backend.prompt_version, canonical_sampling(sampling), 0)
     made = [_made(request, reply, recipe) for request, reply in zip(requests, replies, strict=True)]
@@ -154,7 +154,7 @@ def compared(before: Trial, after: Trial, *, per_question: int, seed: int) -> Ge
     """The comparison of two trials of the same requests.
 
     Raises:
-        ValueError: the trials are of different requests.
+        ValueError: the trials have different requests.
     """
     keys = [[(o.question_id, o.variant_type) for o in trial.outcomes] for trial in (before, after)]
     if keys[0] != keys[1]:
@@ -199,7 +199,7 @@ def figures(outcomes: Sequence[Outcome]) -> GeneratorFigures:
 
 
 def own_interval(outcomes: Sequence[Outcome], figure: str, *, seed: int) -> Interval | None:
-    """The figure of one generator with its own interval; `figure` is a field of `GeneratorDifference`."""
+    """One generator's figure with its own interval; `figure` is a field of `GeneratorDifference`."""
     measure = _measures(outcomes)[figure]
     if measure is None:
         return None
@@ -235,7 +235,7 @@ def _replies(
 
 
 def _made(request: GenerationRequest, reply: Reply, recipe: Recipe) -> tuple[Variant | None, str]:
-    """The variant and what it would repeat; (None, "") where the reply is none."""
+    """The variant and the fingerprint to detect repetitions; (None, "") if the reply is not a variant."""
     if reply.failure:
         return None, ""
     try:

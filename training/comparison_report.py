@@ -23,10 +23,10 @@ Slice = VariantTypeKey | Literal["all"]
 class GeneratorFigures:
     """One generator on one slice. Rates are shares of what was requested.
 
-    `accepted` are those that the judge calls valid; None without a judge. The measures of variety and the shortcut
-    players are of the variants that pass their contract; None without any. Distinct n-grams and openings are means
-    over batches of VARIETY_TEXTS texts, None below that: they fall with the amount of text, and a generator of which
-    more passes must not look as if it had collapsed.
+    `accepted` counts what the judge calls valid; None without a judge. Variety and shortcut players are measured on the
+    variants that pass their contract; None without any. Distinct n-grams and openings are means over batches of
+    VARIETY_TEXTS texts, None below that: they fall with the amount of text, and a generator with a higher pass rate
+    must not look as if it had collapsed.
     """
 
     requested: Count

@@ -1,7 +1,7 @@
-"""Training rows: which labels a verifier learns from, in which group, and which are held out. Splits by question only.
+"""Training rows: which labels a verifier learns from, their groups, and which are held out. Splits by question only.
 
-The sample project's labels seed the first verifier. A fixed share of its questions is never learnt from: their
-variants wait for people, who then see verdicts of a verifier that does not know them.
+The sample project's labels train the first verifier. A fixed share of its questions is never used for training: their
+variants are queued for people, who then see verdicts from a verifier that has not seen them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ LABEL_SCHEMA: Final = pa.schema(
         ("labelled_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row a `TrainingLabel`: rows of one `group` are in one `part`, which jobs read and never draw anew."""
+"""One row per `TrainingLabel`; all rows of a `group` have the same `part`, which jobs never redraw."""
 
 SAMPLE_SPLIT_SEED: Final = 1
 HELD_OUT_SHARE: Final = 0.3
@@ -38,14 +38,14 @@ FIRST_LABELS_KEPT: Final = 0.3
 
 
 class SampleSplit(NamedTuple):
-    """The sample's variants by whether a verifier may learn from them; no question cluster is in both."""
+    """The sample's variants, split by whether a verifier may learn from them; no question cluster is in both."""
 
     learnt: list[LabelledVariant]
     held_out: list[LabelledVariant]
 
 
 def sample_split() -> SampleSplit:
-    """The same split always: by SAMPLE_SPLIT_SEED, HELD_OUT_SHARE of the question clusters held out."""
+    """Always the same split: HELD_OUT_SHARE of the question clusters is held out, drawn by SAMPLE_SPLIT_SEED."""
     groups = {question.question_id: group_of(question) for question in sample_questions()}
     held_out = held_out_groups(groups.values(), share=HELD_OUT_SHARE, seed=SAMPLE_SPLIT_SEED)
     split = SampleSplit([], [])
@@ -56,7 +56,7 @@ def sample_split() -> SampleSplit:
 
 @cache
 def learnt_from_sample() -> frozenset[VariantId]:
-    """What every verifier has learnt from: its verdicts on them say nothing, and nobody is asked about them."""
+    """Variants every verifier is trained on: verdicts on them mean nothing, and nobody is asked to review them."""
     return frozenset(it.variant.variant_id for it in sample_split().learnt)
 
 
@@ -67,7 +67,7 @@ def learnt_groups() -> frozenset[str]:
 
 
 def sample_labels(labelled: Sequence[LabelledVariant], questions: Iterable[Question]) -> list[TrainingLabel]:
-    """Our own answers, in order: not blind, for we had made the defects, and only ever learnt from."""
+    """Our own answers, in order: not blind, since we made the defects, and used for training only."""
     groups = {question.question_id: group_of(question) for question in questions}
     return [
         TrainingLabel(
@@ -84,7 +84,7 @@ def sample_labels(labelled: Sequence[LabelledVariant], questions: Iterable[Quest
 
 
 class Selection(NamedTuple):
-    """`chosen` of the labels, in their order, and how many of the first labels there were and are among the chosen."""
+    """`chosen` labels, in order; how many first labels there were, and how many of them were chosen."""
 
     chosen: list[TrainingLabel]
     first: int
@@ -92,13 +92,13 @@ class Selection(NamedTuple):
 
 
 def select(labels: Sequence[TrainingLabel], *, max_labels: int | None, seed: int) -> Selection:
-    """At most so many of what is learnt from: a share of the first labels for good, then the newest of the others.
+    """At most `max_labels` training labels: a share of the first labels always, then the newest of the others.
 
-    The first labels are the sample's, else the oldest FIRST_LABELS; at least FIRST_LABELS_KEPT of them are kept,
+    The first labels are the sample's, otherwise the oldest FIRST_LABELS; at least FIRST_LABELS_KEPT of them are kept,
     drawn by content and seed, so that a verifier does not drift with what it accepted itself.
 
     Raises:
-        InputError: `max_labels` leaves no room for that share.
+        InputError: `max_labels` is less than that share.
     """
     first = [label for label in labels if label.source == "sample"] or _oldest(labels)[:FIRST_LABELS]
     if max_labels is None or len(labels) <= max_labels:
@@ -106,7 +106,8 @@ def select(labels: Sequence[TrainingLabel], *, max_labels: int | None, seed: int
     least = ceil(FIRST_LABELS_KEPT * len(first))
     if max_labels < least:
         raise InputError(
-            f"at most {max_labels} labels: {least} of the {len(first)} first ones are always kept; allow at least those"
+            f"a maximum of {max_labels} labels is too low: {least} of the {len(first)} first labels are always kept; "
+            f"allow at least {least}"
         )
     first_ids = {label.variant_id for label in first}
     later = _oldest([label for label in labels if label.variant_id not in first_ids])
@@ -123,13 +124,13 @@ def group_of(question: Question) -> str:
 
 
 def held_out_groups(groups: Iterable[str], *, share: float, seed: int) -> frozenset[str]:
-    """`share` of the distinct groups, drawn by content and seed: order and other groups' rows do not matter."""
+    """`share` of the distinct groups, drawn by content and seed, independent of row order and counts."""
     distinct = sorted(set(groups), key=lambda group: (row_seed("held out", seed, group), group))
     return frozenset(distinct[: round(share * len(distinct))])
 
 
 def labels_table(labels: Iterable[TrainingLabel]) -> pa.Table:
-    """LABEL_SCHEMA, one row a label, in order."""
+    """LABEL_SCHEMA, one row per label, in order."""
     rows = [
         {
             "variant_id": label.variant_id,

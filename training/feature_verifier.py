@@ -1,10 +1,10 @@
-"""Training of the feature verifier, and its honest figures: all out of fold, split by question group.
+"""Trains the feature verifier; all of its figures are out of fold, split by question group.
 
-Each dimension sees only the features that its rubric speaks of: with all of them, 305 labels teach it their noise.
-Calibration is Platt's sigmoid on out-of-fold scores; the figures use a sigmoid fitted without the fold they judge.
-Validity is the plain product of the three: on the 214 labels that the first verifier learns from, over eight splits, a
-sigmoid of its own changed nothing (with embeddings calibration error 0.097 and 0.111, Brier score 0.204 and 0.206;
-without them 0.104 and 0.103, 0.199 both). `training.calibrate` gives it one from labels kept aside: with 75 of those,
+Each dimension sees only the features that its rubric is about: with all of them, it fits the noise in 305 labels.
+Calibration is Platt's sigmoid on out-of-fold scores; the figures use a sigmoid fitted without the fold being judged.
+Validity is the plain product of the three: on the 214 training labels of the first verifier, over eight splits, its own
+sigmoid changed nothing (with embeddings calibration error 0.097 and 0.111, Brier score 0.204 and 0.206;
+without them 0.104 and 0.103, 0.199 both). `training.calibrate` fits one on held-out labels: with 75 of those,
 over eight splits, calibration error 0.112 and 0.118, Brier score 0.191 and 0.183.
 """
 
@@ -67,9 +67,9 @@ _FOLDS: Final = 5
 _FEWEST_GROUPS: Final = 2
 _STEPS: Final = len(DIMENSIONS) + 1
 _REGULARISATION: Final = 0.03
-"""scikit-learn's C; between 0.01 and 0.1 nothing moved by more than the folds do."""
+"""scikit-learn's C; between 0.01 and 0.1 the differences were smaller than those between folds."""
 _PRIOR_ROWS: Final = 5.0
-"""A type's own middle and spread count against those of all types as this many rows."""
+"""The centre and scale over all types count as this many rows of a type's own."""
 
 Progress = Callable[[int, int, str], None]
 
@@ -94,7 +94,7 @@ class TrainedVerifier(NamedTuple):
 
 
 class _Fitted(NamedTuple):
-    """A dimension's model, and its calibrated out-of-fold probabilities: NaN for rows without a label."""
+    """A dimension's model, and its calibrated out-of-fold probabilities; NaN for rows without a label."""
 
     model: DimensionModel
     probabilities: Probabilities
@@ -109,17 +109,17 @@ def train(
     encoder: Encoder | None,
     progress: Progress = lambda _done, _total, _text: None,
 ) -> TrainedVerifier:
-    """A verifier trained on all rows, with figures of models that had not seen the row's group.
+    """A verifier trained on all rows, with figures from models that had not seen the row's group.
 
     The same rows, seed and encoder give the same verifier. Rows that cannot be judged are left out.
 
     Args:
-        answers: one a pair; a dimension learns from those that answer it.
-        groups: one a pair, the question's cluster: rows of one group never stand on both sides of a split.
-        progress: (steps done, all steps, what happens now).
+        answers: one per pair; a dimension learns from those that answer it.
+        groups: one per pair, the question's cluster; rows of one group are never on both sides of a split.
+        progress: (steps done, total steps, current step in words).
 
     Raises:
-        InputError: a dimension has fewer than two groups with yes, or with no.
+        InputError: a dimension has fewer than two groups with yes or with no.
     """
     kept = [i for i, pair in enumerate(pairs) if can_be_judged(*pair)]
     pairs, answers, groups = [pairs[i] for i in kept], [answers[i] for i in kept], [groups[i] for i in kept]
@@ -138,7 +138,7 @@ def train_on_features(
     encoder: Encoder | None,
     progress: Progress = lambda _done, _total, _text: None,
 ) -> TrainedVerifier:
-    """As `train`, on features that are known already, of variants that can all be judged.
+    """Like `train`, on precomputed features of variants that can all be judged.
 
     Args:
         rows: (n, len(FEATURE_NAMES)), made with `encoder`.
@@ -147,14 +147,14 @@ def train_on_features(
     folds = _folds(answers, groups, seed)
     fitted = []
     for step, dimension in enumerate(DIMENSIONS, 1):
-        progress(step, _STEPS, f"learning {dimension.name.lower()}")
+        progress(step, _STEPS, f"training {dimension.name.lower()}")
         labels = [answer.of(dimension.key) for answer in answers]
         require_both_answers(dimension.key, labels, groups)
         fitted.append(_fit(dimension.key, rows, types, labels, folds, has_encoder=encoder is not None))
     verifier = FeatureVerifier([one.model for one in fitted], encoder=encoder)
     by_target: dict[VerdictTarget, Probabilities] = {one.model.dimension: one.probabilities for one in fitted}
     by_target["valid"] = np.prod([one.probabilities for one in fitted], axis=0)
-    progress(_STEPS, _STEPS, "measuring on questions that it has not seen")
+    progress(_STEPS, _STEPS, "evaluating on unseen questions")
     return TrainedVerifier(
         verifier,
         TrainingReport(
@@ -172,30 +172,28 @@ def train_on_features(
 
 
 def require_both_answers(target: VerdictTarget, labels: Sequence[bool | None], groups: Sequence[str]) -> None:
-    """Raises InputError unless yes and no are each given to variants of at least two question groups."""
+    """Raises InputError unless both yes and no occur in at least two question groups."""
     for answer in (True, False):
         having = {group for label, group in zip(labels, groups, strict=True) if label is answer}
         if len(having) < _FEWEST_GROUPS:
             word = "yes" if answer else "no"
             raise InputError(
-                f"training a verifier: {target} is answered {word} for {len(having)} questions, and at least "
+                f"training a verifier: {target} is answered {word} for {len(having)} questions, but at least "
                 f"{_FEWEST_GROUPS} are needed; label more variants"
             )
 
 
 def _folds(answers: Sequence[Answers], groups: Sequence[str], seed: int) -> NDArray[np.int_]:
-    """The fold of each row, one split for all dimensions, even in what is wrong first."""
+    """The fold of each row: one split for all dimensions, stratified by the first failing dimension."""
     from sklearn.model_selection import StratifiedGroupKFold
 
     if len(set(groups)) < _FEWEST_GROUPS:
-        raise InputError(
-            "training a verifier: the labels are of fewer than two questions; label variants of others too"
-        )
+        raise InputError("training a verifier: the labels cover fewer than two questions; label variants of others too")
     kinds = [next((d.key for d in DIMENSIONS if answer.of(d.key) is False), "valid") for answer in answers]
     folds = np.zeros(len(answers), dtype=int)
     splitter = StratifiedGroupKFold(min(_FOLDS, len(set(groups))), shuffle=True, random_state=seed)
     rarest = min(kinds.count(kind) for kind in set(kinds))
-    # A kind rarer than the folds cannot be spread over them, and scikit-learn warns of each.
+    # A stratum rarer than the folds cannot be spread over them, and scikit-learn warns about each.
     strata = kinds if rarest >= splitter.n_splits else ["all"] * len(kinds)
     for fold, (_, held_out) in enumerate(splitter.split(np.zeros(len(answers)), strata, list(groups))):
         folds[held_out] = fold
@@ -219,7 +217,7 @@ def _fit(
     for fold in np.unique(folds):
         seen, held_out = known & (folds != fold), known & (folds == fold)
         if truths[seen].all() or not truths[seen].any():
-            scores[held_out] = 0.0  # a fold that leaves one answer only has nothing to say of the other
+            scores[held_out] = 0.0  # if the other folds have only one answer, nothing can be learnt about the other
             continue
         line = _line(columns[seen], types[seen], truths[seen])
         scores[held_out] = scaled(columns[held_out], types[held_out], line.centers, line.scales) @ line.weights
@@ -243,7 +241,7 @@ class _Line(NamedTuple):
 
 
 def _line(columns: Numbers, types: NDArray[np.int_], truths: Truths) -> _Line:
-    """Logistic regression on the columns scaled within types; both answers weigh the same."""
+    """Logistic regression on columns scaled within types, with balanced answers."""
     from sklearn.linear_model import LogisticRegression
 
     centers, scales = _type_scales(columns, types)
@@ -253,7 +251,7 @@ def _line(columns: Numbers, types: NDArray[np.int_], truths: Truths) -> _Line:
 
 
 def _type_scales(columns: Numbers, types: NDArray[np.int_]) -> tuple[Numbers, Numbers]:
-    """(types, features) each: middle and spread of a type, drawn towards those of all types where rows are few."""
+    """(types, features) each: a type's centre and scale, shrunk towards those of all types if rows are few."""
     known = ~np.isnan(columns)
     filled = np.nan_to_num(columns)
     all_rows = np.maximum(known.sum(axis=0), 1)
@@ -271,7 +269,7 @@ def _type_scales(columns: Numbers, types: NDArray[np.int_]) -> tuple[Numbers, Nu
 
 
 def _platt(scores: Numbers, truths: Truths) -> tuple[float, float]:
-    """Slope and offset; where the scores rank no better than chance, the base rate alone. Source: Platt (1999)."""
+    """Slope and offset; only the base rate if the scores rank no better than chance. Source: Platt (1999)."""
     from sklearn.linear_model import LogisticRegression
 
     base = (truths.sum() + 1) / (len(truths) + 2)
@@ -285,7 +283,7 @@ def _platt(scores: Numbers, truths: Truths) -> tuple[float, float]:
 def _qualities(
     by_target: Mapping[VerdictTarget, Probabilities], answers: Sequence[Answers], chosen: NDArray[np.bool_]
 ) -> dict[VerdictTarget, TargetQuality]:
-    """Each target that has a label among the chosen rows."""
+    """Figures of each target with a label among the chosen rows."""
     qualities: dict[VerdictTarget, TargetQuality] = {}
     for target, probabilities in by_target.items():
         labels = [target_truth(answer, target) for answer in answers]

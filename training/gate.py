@@ -1,11 +1,11 @@
-"""The promotion gate: whether a challenger may take the champion's place, measured on blind labels of gate questions.
+"""The promotion gate: whether a challenger may replace the champion, measured on blind labels of gate questions.
 
-It passes when it is no worse on any dimension by more than the margin and better on the target, both with 95 %
-confidence, and is wrong on no more of the past errors. Owns measures and outcome; `training.gate_reasons` puts them in
-words, docs/adr/0010-the-gate.md has the grounds. Refuses to conclude anything from too few labels.
+It passes if it is no worse on any dimension by more than the margin and better on the target, both with 95 %
+confidence, and repeats no more of the past errors. Owns measures and outcome; `training.gate_reasons` puts them into
+words, docs/adr/0010-the-gate.md explains them. Refuses to conclude anything from too few labels.
 
-Both verifiers are cut at the likelier answer, and their validity is the three answers together where they give them:
-the threshold that a calibration sets for the accepted set is a policy, and would decide the comparison.
+Both verifiers are labelled by the likelier answer, and validity is the conjunction of the three answers if they give
+them: a calibration's threshold for the accepted set is a policy, and would decide the comparison.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,11 +37,11 @@ from training.paired_bootstrap import (
 )
 
 MIN_HUMAN_PAIRS: Final = 20
-"""With fewer doubly labelled items people's own agreement is not known well enough to excuse anybody."""
+"""With fewer doubly labelled items, human agreement is not known well enough to serve as an excuse."""
 
 _TARGETS: Final[tuple[VerdictTarget, ...]] = get_args(VerdictTarget)
 Said = Mapping[VariantId, Mapping[VerdictTarget, float | None]]
-"""A verifier's probabilities by variant and target; None, or nothing, where it gave no verdict."""
+"""A verifier's probabilities by variant and target; None or missing without a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def gate(
 
 
 def likelier_label(said: Mapping[VerdictTarget, float | None], target: VerdictTarget) -> bool | None:
-    """The likelier answer; of validity the three together where the verifier gives them. None without a verdict."""
+    """The likelier answer; for validity, the conjunction of the three if the verifier gives them. None if unjudged."""
     if target == "valid":
         parts = [said.get(dimension.key) for dimension in DIMENSIONS]
         if any(part is not None for part in parts):
@@ -157,7 +157,7 @@ def _compare(
 
 
 def _intervals(judged: _Rows, seed: int) -> tuple[Interval | None, Interval | None, Interval | None]:
-    """Of balanced accuracy, PR-AUC of the fail class and calibration error; None for one answer only."""
+    """Intervals for balanced accuracy, PR-AUC of the fail class and calibration error; None with only one answer."""
     truths = judged.truths
     if not truths.any() or truths.all():
         return None, None, None
@@ -198,14 +198,14 @@ def _measured(
 
 
 def _reaches(kappa: float | None, people: HumanAgreement | None) -> bool:
-    """Whether a verifier agrees with people as well as people do among themselves, by kappa: no chance agreement."""
+    """Whether a verifier agrees with people as well as people do with each other, by kappa."""
     if people is None or people.kappa is None or people.pairs < MIN_HUMAN_PAIRS or kappa is None:
         return False
     return kappa >= people.kappa
 
 
 def _past_errors(rows: Sequence[GateRow], champion: Said, challenger: Said) -> PastErrors:
-    """Wrong is who answers one thing otherwise than people did, of what both verifiers answer."""
+    """A verifier is wrong if it contradicts people on any target that both verifiers answer."""
     wrong = []
     for row in rows:
         flags = [

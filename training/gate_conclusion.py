@@ -1,4 +1,4 @@
-"""What follows from a gate's report, in one line: promote, keep the champion, or what is missing to say.
+"""The conclusion of a gate report in one line: promote, keep the champion, or what is missing to decide.
 
 Owns the line and nothing of the decision: the outcome is the report's. Refuses a claim without what it was measured on.
 """
@@ -25,7 +25,7 @@ def conclusion(report: GateReport) -> str:
 
 
 def _missing(report: GateReport) -> str:
-    """What would let the gate speak: labels first, for without them nothing else is known."""
+    """What the gate needs to decide: labels first, because nothing is known without them."""
     fewest = min(report.targets.items(), key=lambda item: item[1].labels)
     if (lacking := MIN_GATE_LABELS - fewest[1].labels) > 0:
         return (

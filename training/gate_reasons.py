@@ -1,4 +1,4 @@
-"""What the gate's figures mean for the challenger, in sentences with numbers that a lead can read.
+"""What the gate's figures mean for the challenger, in sentences with figures, for leads.
 
 Owns when a figure speaks for the challenger, against it, or is too uncertain to do either. Refuses to take an uncertain
 figure for a failure: with few labels the interval is wide whatever the verifiers are worth, and the sentence then says
@@ -32,7 +32,7 @@ _MORE: Final = "review more blind items"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence and what it weighs. `brief` says the same of the challenger without figures ("is worse on ...")."""
+    """One sentence and its weight. `brief` says the same about the challenger without figures ("is worse on ...")."""
 
     weight: Weight
     text: str
@@ -42,7 +42,7 @@ class Finding:
 def findings(
     target: VerdictTarget, compared: Mapping[VerdictTarget, TargetComparison], past: PastErrors, margin: float
 ) -> list[Finding]:
-    """What decides first. `target`: where the challenger has to be better."""
+    """The findings, decisive ones first. On `target` the challenger has to be better."""
     of_target = compared[target]
     found = _about_coverage(target, of_target, margin)
     if (missing := _too_little(target, of_target)) is not None:
@@ -63,7 +63,7 @@ def findings(
 
 
 def outcome_of(found: Sequence[Finding], target: TargetComparison) -> GateOutcome:
-    """Nothing can be said while the target is not measured; then one finding against decides, then one unclear."""
+    """Undecided if the target is not measured; otherwise any finding against decides, then any unclear one."""
     weights = {finding.weight for finding in found}
     if not target.is_large_enough:
         return "cannot_say"
@@ -73,7 +73,7 @@ def outcome_of(found: Sequence[Finding], target: TargetComparison) -> GateOutcom
 
 
 def _about_coverage(target: VerdictTarget, one: TargetComparison, margin: float) -> list[Finding]:
-    """A challenger that leaves out what is hard must not look better for it."""
+    """A challenger that skips hard items must not look better for it."""
     name = TARGET_NAMES[target]
     judged_by_champion = one.labels + one.lost
     brief = f"gives no verdict on {name.lower()}"
@@ -92,7 +92,7 @@ def _about_coverage(target: VerdictTarget, one: TargetComparison, margin: float)
 
 
 def _too_little(target: VerdictTarget, one: TargetComparison) -> str | None:
-    """Why nothing can be said of the target, or None."""
+    """Why the target cannot be measured, or None."""
     name = TARGET_NAMES[target]
     if one.labels < MIN_GATE_LABELS:
         return f"{name}: {one.labels} blind labels, and at least {MIN_GATE_LABELS} are needed; {_MORE}."
@@ -117,7 +117,7 @@ def _too_little(target: VerdictTarget, one: TargetComparison) -> str | None:
 
 
 def _about_being_better(target: VerdictTarget, one: TargetComparison, margin: float) -> Finding:
-    """Shown by balanced accuracy or by the ranking of what fails, or excused by people's own disagreement."""
+    """Shown by balanced accuracy or by the ranking of failing items, or excused by human disagreement."""
     name, said, people = TARGET_NAMES[target], _accuracies(one), one.human_agreement
     champion = None if one.champion is None else one.champion.kappa
     gains = [gain for gain in (one.difference.balanced_accuracy, one.difference.fail_pr_auc) if gain is not None]
@@ -143,7 +143,7 @@ def _about_being_better(target: VerdictTarget, one: TargetComparison, margin: fl
 
 
 def _about_being_worse(target: VerdictTarget, one: TargetComparison, margin: float) -> list[Finding]:
-    """On each target balanced accuracy must be shown to hold; ranking and calibration must not be shown to be lost."""
+    """On each target, balanced accuracy must be shown to be no worse; ranking and calibration not shown to be worse."""
     name, said, accuracy = TARGET_NAMES[target], _accuracies(one), one.difference.balanced_accuracy
     ranking, calibration, lower = one.difference.fail_pr_auc, one.difference.ece, name.lower()
     found = []
@@ -205,7 +205,7 @@ def _figure(name: str, after: float | None, before: float | None, difference: In
 
 
 def _needed_questions(one: TargetComparison, distance: float, interval: Interval) -> float:
-    """How many would narrow the interval to `distance` (> 0) if the difference stays: its width falls with the root."""
+    """Questions that narrow the interval to `distance` (> 0) if the difference holds; its width falls with the root."""
     return one.questions * ((interval.mean - interval.low) / distance) ** 2
 
 

@@ -37,7 +37,7 @@ FLIP_SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class HumanAgreement:
-    """Two people on the same items: share of equal answers, kappa (None where undefined), and on how many items."""
+    """Two people on the same items: share of equal answers, kappa (None if undefined), and on how many items."""
 
     share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
     kappa: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None
@@ -46,7 +46,7 @@ class HumanAgreement:
 
 @dataclass(frozen=True, slots=True)
 class JudgedTarget(TargetQuality):
-    """One verifier on one target; `kappa` is its agreement with people beyond chance, None where undefined."""
+    """One verifier on one target; `kappa` is its agreement with people beyond chance, None if undefined."""
 
     confusion: Confusion
     kappa: Kappa | None
@@ -54,7 +54,7 @@ class JudgedTarget(TargetQuality):
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Challenger minus champion with 95 % intervals; None where a figure is undefined. A lower `ece` is better."""
+    """Challenger minus champion with 95 % intervals; None if a figure is undefined. A lower `ece` is better."""
 
     balanced_accuracy: Interval | None
     fail_pr_auc: Interval | None
@@ -63,9 +63,9 @@ class Differences:
 
 @dataclass(frozen=True, slots=True)
 class TargetComparison:
-    """One target over the `labels` rows that both verifiers judged, `yes` of which people call right.
+    """One target over the `labels` rows that both verifiers judged, `yes` of which hold according to people.
 
-    `unjudged` rows have an answer but lack a verdict of one or both; `lost` of them lack the challenger's alone.
+    `unjudged` rows have an answer but no verdict by one or both verifiers; `lost` of them lack only the challenger's.
     `champion` and `challenger` are None without rows.
     """
 
@@ -89,7 +89,7 @@ class TargetComparison:
 
 @dataclass(frozen=True, slots=True)
 class PastErrors:
-    """Items that an earlier verifier got wrong: how many both judged again, and who is wrong on how many of them."""
+    """Items that an earlier verifier got wrong: how many both judged again, and how many each still gets wrong."""
 
     count: Count
     champion_wrong: Count
@@ -98,9 +98,9 @@ class PastErrors:
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """`labels` and `questions` are those of the target. `reasons` are sentences, what decides first.
+    """`labels` and `questions` are those of the target. `reasons` are sentences, the decisive ones first.
 
-    `margin`: how much worse, in balanced accuracy, PR-AUC and calibration error, still counts as no worse.
+    `margin`: how much worse balanced accuracy, PR-AUC and calibration error may be and still count as no worse.
     """
 
     outcome: GateOutcome
@@ -115,7 +115,7 @@ class GateReport:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """An answer on which the two verifiers differ; `truth` is people's, the probabilities are P(holds), 0..1."""
+    """An answer on which the verifiers differ; `truth` is the human answer, the probabilities are P(holds), 0..1."""
 
     variant_id: VariantId
     target: VerdictTarget
@@ -140,7 +140,7 @@ def gate_report_from(content: object, *, source: str) -> GateReport:
 
 
 def flips_as_json(flips: Sequence[Flip]) -> list[dict[str, object]]:
-    """For `outputs/gate.json`, beside the report."""
+    """For `outputs/gate.json`, in addition to the report."""
     names = ("variant_id", "target", "truth", "champion", "challenger")
     return [{name: getattr(flip, name) for name in names} for flip in flips]
 

@@ -1,10 +1,10 @@
-"""GRPO of a generator with a verifier as reward, over TRL's GRPOTrainer; it reads top to bottom.
+"""GRPO of a generator with a verifier as the reward, using TRL's GRPOTrainer; reads from top to bottom.
 
-TRL's defaults are for rewards by rule: here the KL to the start is on, the reward is one function, rewards are scaled
-within their group, and replies that were cut short teach nothing. Replies are drawn in this process, or
-by vLLM beside it or on a server: `vllm_overrides`; the verifier always judges in this process, on its device.
-Refuses a training that changes nothing although it had signal.
-Left out: several processes; constrained decoding, for a policy has to learn the form itself.
+TRL's defaults suit rule-based rewards: here the KL to the start is on, the reward is one function, rewards are scaled
+within their group, and truncated replies are masked. Replies are sampled in this process, or by vLLM beside it or on a
+server (`vllm_overrides`); the verifier always judges in this process, on its device.
+Refuses a training that changes nothing although it had a signal.
+Left out: multiple processes; constrained decoding, because a policy has to learn the format itself.
 Source: GRPO, arXiv 2402.03300; the reward is ours (`docs/adr/0009-the-reward.md`).
 """
 
@@ -49,7 +49,7 @@ _GROUPS_A_STEP: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """`stop_reason` is empty where all steps were made. Probe scores are None without a probe on both sides."""
+    """`stop_reason` is empty if all steps were completed. Probe scores are None without a probe before and after."""
 
     steps: int
     stop_reason: str
@@ -60,15 +60,15 @@ class Tuned:
 
 
 def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any], has_adapters: bool = False) -> GRPOConfig:
-    """Our defaults under TRL's own names, then `overrides`; checkpoints go to `work`.
+    """Our defaults under TRL's names, updated by `overrides`; checkpoints go to `work`.
 
-    A step is two groups of `num_generations` replies, one a micro-batch; replies are drawn as hot as at inference.
+    A step is two groups of `num_generations` replies, one per micro-batch, sampled at the inference temperature.
 
     Args:
-        has_adapters: LoRA wants ten times the learning rate of a training of all weights.
+        has_adapters: LoRA needs ten times the learning rate of training all weights.
 
     Raises:
-        JobError: an override that GRPOConfig does not know, or whose value does not fit.
+        JobError: GRPOConfig does not know an override, or its value is invalid.
     """
     is_gpu = torch.cuda.is_available()
     group_size = overrides.get("num_generations", 8)
@@ -88,7 +88,7 @@ def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any], has_adap
         "weight_decay": 0.0,
         "max_grad_norm": 1.0,
         "save_strategy": "steps",
-        "save_steps": 5,  # on a CPU a step takes minutes, and a kill costs all since the last checkpoint
+        "save_steps": 5,  # on a CPU a step takes minutes, and a kill loses everything since the last checkpoint
         "save_total_limit": 2,
         "logging_steps": 1,
         "shuffle_dataset": False,
@@ -102,13 +102,13 @@ def grpo_config(work: Path, *, seed: int, overrides: Mapping[str, Any], has_adap
 
 
 def vllm_overrides(mode: VllmMode, url: str | None) -> dict[str, object]:
-    """TRL's settings for drawing replies with vLLM: in the trainer's own process, or at a server (docs/training.md).
+    """TRL's settings for sampling replies with vLLM, in the trainer's own process or on a server (docs/training.md).
 
     Raises:
-        JobError: a server without its address, or an address without a server.
+        JobError: server mode without an address, or an address in another mode.
     """
     if (mode == "server") != (url is not None):
-        raise JobError("GRPO: vLLM at a server needs the server's address, and no other mode takes one")
+        raise JobError("GRPO: vLLM server mode needs the server's url, and no other mode accepts one; correct vllm")
     if mode == "off":
         return {}
     return {"use_vllm": True, "vllm_mode": mode, **({"vllm_server_base_url": url} if url is not None else {})}
@@ -129,36 +129,37 @@ def train_grpo(
     report: Reporter,
     probe_every: int = 10,
 ) -> Tuned:
-    """Trains `base` for `config.max_steps` or until a rule stops it; leaves the merged model in `goal`.
+    """Trains `base` for `config.max_steps` or until a stop rule applies; saves the merged model in `goal`.
 
-    Continues at the last whole checkpoint in `config.output_dir`; on the CPU path it then ends where it would have.
+    Continues from the last complete checkpoint in `config.output_dir`; on the CPU a resumed training ends with the same
+    result as an uninterrupted one.
 
     Args:
-        prompts: what replies are drawn for; the seed of a critical one says whether it asks for a control.
-        probe: items that people judged, scored every `probe_every` steps; samples are kept as often.
-        samples: the JSON lines file of kept groups.
+        prompts: what to sample replies for; the seed of a critical one decides whether it asks for a control.
+        probe: human-labelled items, scored every `probe_every` steps; samples are kept at the same interval.
+        samples: the JSON Lines file for kept groups.
 
     Raises:
-        JobError: no prompts, nothing scorable, no finite gradient, or weights that signal did not change.
+        JobError: no prompts, nothing scorable, a gradient that is not finite, or weights unchanged despite a signal.
         ModelError: `base` must not or cannot be loaded.
-        JobCancelledError: a person stopped it; the checkpoint stays for a resume.
+        JobCancelledError: a user stopped it; the checkpoint is kept for a resume.
     """
     if not prompts:
-        raise JobError("GRPO: there is no prompt; import more questions, or widen what is trained on")
+        raise JobError("GRPO: there are no prompts; import more questions, or train on more variant types")
     group_size = config.num_generations
     assert config.output_dir is not None and group_size is not None  # noqa: S101, PT018  (`grpo_config` sets both)
     model, tokenizer = load_causal_model(base)
     if lora_rank is None:
-        # half-precision weights would swallow small updates; bf16 then is autocast's
+        # half-precision weights would lose small updates; bf16 is then left to autocast
         model.float()  # type: ignore[no-untyped-call]
     prompts = _fitting(prompts, model, tokenizer, config, report)
     checkpoint = last_checkpoint(Path(config.output_dir))
     resumed = int(checkpoint.name.removeprefix("checkpoint-")) if checkpoint else 0
     rows = probe_rows(probe, tokenizer, max_tokens=_LONGEST_PROBE, seed=config.seed)
     if rows is None:
-        report.message("no probe: it needs items that people accepted and such that they rejected", "warning")
+        report.message("no probe: it needs both accepted and rejected items", "warning")
     watch = Watch(stop, report, probe=rows, probe_every=probe_every, verifier=verifier.version)
-    hooks = RunHooks(report, total_steps_text="training by reward", names=GRPO_NAMES)
+    hooks = RunHooks(report, total_steps_text="reinforcement (GRPO)", names=GRPO_NAMES)
     reward = GroupReward(
         prompts,
         verifier,
@@ -179,24 +180,28 @@ def train_grpo(
     except (ImportError, OSError) as exc:
         if not config.use_vllm:
             raise
-        # no vLLM in this environment, or no server at the address: requests' errors are OSErrors
+        # no vLLM in this environment, or no server at the address; errors of requests are OSErrors
         reason = first_line(exc)
-        raise JobError(f"GRPO: vLLM cannot draw replies ({reason}); see docs/training.md, or set vllm to off") from exc
-    trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
+        raise JobError(
+            f"GRPO: vLLM cannot sample replies ({reason}); see docs/training.md, or set vllm to off"
+        ) from exc
+    trainer.remove_callback(PrinterCallback)  # the run's events contain what it would print
     policy = trainer.model
     assert isinstance(policy, torch.nn.Module)  # noqa: S101  (the trainer has just been given it)
     trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
     trainable = sum(parameter.numel() for parameter in trained)
     if not trainable:
-        raise JobError(f"GRPO of {base.name}: no parameter is trainable; give another LoRA rank, or none")
+        raise JobError(f"GRPO of {base.name}: no parameter is trainable; use another LoRA rank, or none")
     before = weights_digest(trained)
     if checkpoint:
-        report.message(f"training by reward goes on after step {resumed}")
+        report.message(f"reinforcement continues after step {resumed}")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     hooks.raise_if_cancelled()
     taught = any(share is not None and share < 1 for share in (e.get("zero_variance_share") for e in watch.history))
     if taught and weights_digest(trained) == before:
-        raise JobError(f"GRPO of {base.name}: {trainer.state.global_step} steps changed no weight; raise the rate")
+        raise JobError(
+            f"GRPO of {base.name}: {trainer.state.global_step} steps changed no weights; raise the learning rate"
+        )
     save_model(policy, tokenizer, goal)
     probes = [value for entry in watch.history if (value := entry.get("probe")) is not None]
     return Tuned(
@@ -210,9 +215,9 @@ def train_grpo(
 
 
 def prompt_order(prompts: Sequence[GenerationRequest], *, seed: int) -> Iterator[int]:
-    """Places of `prompts` without end: types take turns, and each type's prompts come in an order of their own.
+    """An endless sequence of indices into `prompts`: types take turns, each with its own prompt order.
 
-    By content and seed, so that a resumed training meets the prompts that it would have met.
+    Determined by content and seed, so that a resumed training sees the same prompts.
     """
     places: dict[str, list[int]] = {}
     for place, request in enumerate(prompts):
@@ -222,7 +227,7 @@ def prompt_order(prompts: Sequence[GenerationRequest], *, seed: int) -> Iterator
     turn = 0
     while True:
         types = sorted(places)
-        Random(row_seed("type order", seed, turn)).shuffle(types)  # noqa: S311  (a reproducible order, no secret)
+        Random(row_seed("type order", seed, turn)).shuffle(types)  # noqa: S311  (a reproducible order, not a secret)
         for variant_type in types:
             yield places[variant_type][turn % len(places[variant_type])]
         turn += 1
@@ -235,10 +240,10 @@ def _fitting(
     config: GRPOConfig,
     report: Reporter,
 ) -> list[GenerationRequest]:
-    """Those that leave room for a reply within the model's positions; how many do not is told.
+    """Prompts that leave room for a reply within the model's positions; reports how many do not.
 
     Raises:
-        JobError: none does.
+        JobError: none fits.
     """
     positions = getattr(model.config, "max_position_embeddings", None)
     room = positions - (config.max_completion_length or 0) if isinstance(positions, int) else math.inf
@@ -249,11 +254,11 @@ def _fitting(
     ]
     if not kept:
         raise JobError(
-            f"GRPO: no prompt fits the model's {positions} positions with {config.max_completion_length} tokens of "
-            f"reply; give a smaller max_completion_length, or another base model"
+            f"GRPO: no prompt fits into {positions} positions with a reply of {config.max_completion_length} tokens; "
+            f"use a smaller max_completion_length, or another base model"
         )
     if left := len(prompts) - len(kept):
-        report.message(f"{left} of {len(prompts)} prompts are too long for the model and left out", "warning")
+        report.message(f"{left} of {len(prompts)} prompts are too long for the model and are left out", "warning")
     return kept
 
 
@@ -266,7 +271,7 @@ def _messages(request: GenerationRequest) -> list[Message]:
 
 
 def _dataset(prompts: Sequence[GenerationRequest], config: GRPOConfig, group_size: int) -> Dataset:
-    """One row a group and step, in order: a second epoch would be shuffled otherwise after a resume."""
+    """One row per group and step, in order: a second epoch would be shuffled differently after a resume."""
     a_draw, steps_a_draw = config.generation_batch_size, config.steps_per_generation
     assert a_draw is not None and steps_a_draw is not None  # noqa: S101, PT018  (GRPOConfig derives both)
     draws = math.ceil(config.max_steps * config.gradient_accumulation_steps / (steps_a_draw * config.num_iterations))

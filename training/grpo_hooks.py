@@ -1,7 +1,7 @@
-"""What watches a training by reward: the probe every few steps, the stop rules after each, and ends without sense.
+"""Watches a GRPO training: the probe every few steps, the stop rules after each, and failures that end it.
 
-Figures of earlier steps come from the trainer's own history, which its checkpoints hold: a resumed training is held
-to the same rules. Refuses to choose the rules: `training.stop_rules`.
+Figures of earlier steps come from the trainer's own history, which is part of its checkpoints, so a resumed training
+follows the same rules. Refuses to choose the rules: see `training.stop_rules`.
 """
 
 import math
@@ -33,7 +33,7 @@ GRPO_NAMES: Final[Mapping[str, str]] = {
 
 
 class Watch(transformers.TrainerCallback):
-    """Stops a training whose figures broke a rule; `reason` then says which, and is empty otherwise."""
+    """Stops a training when its figures break a rule; `reason` then says which, and is otherwise empty."""
 
     def __init__(
         self, rules: StopRules, report: Reporter, *, probe: ProbeRows | None, probe_every: int, verifier: str
@@ -73,7 +73,7 @@ class Watch(transformers.TrainerCallback):
         control: transformers.TrainerControl,
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Raises JobError where going on makes no sense: nothing could be scored, or the gradient is no number."""
+        """Raises JobError if continuing is pointless: nothing could be scored, or the gradient is not finite."""
         self.history = figures_of(state)
         norm = self.history[-1].get("grad_norm") if self.history else None
         if norm is not None and not math.isfinite(norm):
@@ -83,8 +83,8 @@ class Watch(transformers.TrainerCallback):
             )
         if is_unscorable(self.history, self._rules):
             raise JobError(
-                f"GRPO: in {self._rules.unscorable_steps} steps the verifier {self._verifier} gave no verdict on any "
-                f"reply that passed its contract, so there is no reward; try it on variants, or choose another"
+                f"GRPO: for {self._rules.unscorable_steps} steps the verifier {self._verifier} gave no verdict on any "
+                f"reply that passed its contract, so there is no reward; check it on variants, or choose another"
             )
         if not self.reason and (reason := reason_to_stop(self.history, self._rules)):
             self.reason = f"stopped at step {state.global_step}: {reason}"
@@ -93,14 +93,14 @@ class Watch(transformers.TrainerCallback):
 
     def _score_probe(self, state: transformers.TrainerState, model: torch.nn.Module) -> None:
         if self._probe is None or self._report.is_cancelled:
-            return  # a cancelled run has seconds left, and its checkpoint is worth more
+            return  # a cancelled run has seconds left, and its checkpoint matters more
         score = probe_score(model, self._probe)
         self._report.metric("probe", score, state.global_step)
         state.log_history.append({"probe": score, "step": state.global_step})
 
 
 def figures_of(state: transformers.TrainerState) -> list[StepFigures]:
-    """The trainer's history under the run's names, from the first step on."""
+    """The trainer's history under the run's metric names, from the first step on."""
     return [
         {"step": entry["step"], **{GRPO_NAMES[name]: value for name, value in entry.items() if name in GRPO_NAMES}}
         for entry in state.log_history

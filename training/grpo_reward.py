@@ -1,6 +1,6 @@
-"""The one reward function that the trainer calls, what it tells of each step, and the samples that it keeps.
+"""The reward function that the trainer calls, the metrics of each step, and the samples kept for reading.
 
-Owns the way from a trainer's flat batch to groups and back. Refuses to say what a reply is worth: `training.rewards`.
+Owns turning the trainer's flat batch into groups and back. Refuses to score a reply: see `training.rewards`.
 """
 
 import json
@@ -21,7 +21,7 @@ from training.rewards import RewardSettings, Scored, score_groups, teaches, trai
 
 
 class GroupReward:
-    """Scores the replies of one generation batch: TRL's form of a reward function, with our groups inside."""
+    """Scores the replies of one generation batch; a reward function in TRL's form that works on groups."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class GroupReward:
         group_size: int,
         samples: "SampleFile",
     ) -> None:
-        """`requests`: those that the data set's column `request` counts, from 0."""
+        """`requests`: what the dataset's column `request` indexes, from 0."""
         self._requests = requests
         self._verifier = verifier
         self._settings = settings
@@ -46,9 +46,9 @@ class GroupReward:
         request: Sequence[int],
         trainer_state: transformers.TrainerState,
         log_metric: Callable[[str, float], None],
-        **_further: Any,  # the trainer passes every column and more
+        **_further: Any,  # the trainer passes every column, and more
     ) -> list[float | None]:
-        """One reward a completion; those of one prompt stand together, `group_size` of them."""
+        """One reward per completion; the `group_size` completions of a prompt are adjacent."""
         starts = range(0, len(completions), self._group_size)
         requests = [self._requests[request[start]] for start in starts]
         texts = [[reply[0]["content"] for reply in completions[start : start + self._group_size]] for start in starts]
@@ -62,11 +62,11 @@ class GroupReward:
 def step_figures(
     requests: Sequence[GenerationRequest], texts: Sequence[Sequence[str]], groups: Sequence[Sequence[Scored]]
 ) -> dict[str, float]:
-    """The run's metrics of one step; a figure without anything to average is left out.
+    """One step's metrics; figures with nothing to average are left out.
 
-    `reward/TYPE` over scorable replies of a type, `reward/TC` and so on over judged ones. `judged_share`: of the
-    replies that were the verifier's to judge, those on which it gave a verdict. `zero_variance_share`
-    counts the groups that taught nothing (`training.rewards.teaches`), whatever their shaped rewards.
+    `reward/TYPE` averages scorable replies of a type, `reward/TC` and so on the judged ones. `judged_share`: the share
+    of replies with a verdict, among those passed to the verifier. `zero_variance_share`: the share of groups without a
+    training signal (`training.rewards.teaches`), whatever their shaped rewards.
     """
     replies = [scored for group in groups for scored in group]
     figures = {
@@ -100,10 +100,10 @@ def step_figures(
 
 
 class SampleFile:
-    """JSON lines of whole groups, the first step's and those of every `every` steps; for people to read."""
+    """JSON Lines of whole groups, from the first step and then every `every` steps; for people to read."""
 
     def __init__(self, file: Path, *, every: int, after_step: int) -> None:
-        """What the file holds of steps after `after_step` is forgotten: a resumed training makes them again."""
+        """Drops what the file has of steps after `after_step`: a resumed training makes them again."""
         self._file = file
         self._every = every
         kept = [line for line in _lines(file) if json.loads(line)["step"] <= after_step]
@@ -117,7 +117,7 @@ class SampleFile:
         texts: Sequence[Sequence[str]],
         groups: Sequence[Sequence[Scored]],
     ) -> None:
-        """Appends the step's groups where the step is one of those that are kept."""
+        """Appends the step's groups if the step is one to keep."""
         if step != 1 and step % self._every:
             return
         with self._file.open("a", encoding="utf-8") as out:
@@ -142,7 +142,7 @@ def _sample(step: int, request: GenerationRequest, text: str, scored: Scored) ->
 
 
 def _lines(file: Path) -> Iterator[str]:
-    """Whole lines; one that a kill cut short is dropped."""
+    """Complete lines; one truncated by a kill is dropped."""
     if file.exists():
         with file.open(encoding="utf-8") as lines:
             yield from (line for line in lines if line.endswith("\n"))

@@ -1,8 +1,7 @@
-"""What a trained verifier says of labels that it has not learnt from, and how good that is.
+"""A trained verifier's verdicts on labels it was not trained on, and how good they are.
 
-Calibration errors and labels on calibration rows are of maps that were fitted without the row's group, those on
-validation rows of the maps that the verifier keeps; how well it ranks is measured before any map. Refuses to mix in a
-row that was trained on.
+On calibration rows, calibration errors and labels use maps fitted without the row's group; on validation rows, the maps
+that the verifier keeps. Ranking is measured before any map. Refuses to mix in rows used for training.
 """
 
 import math
@@ -34,14 +33,14 @@ def scored_labels(
     report: Reporter,
     text: str,
 ) -> ScoredLabels:
-    """The labels with the verifier's own probabilities.
+    """The labels with the verifier's uncalibrated probabilities.
 
     Args:
-        targets: what the verifier is asked for: TC, LC and AU, or `valid` alone.
-        text: what is judged, for the progress.
+        targets: what the verifier judges: TC, LC and AU, or `valid` alone.
+        text: what is being judged, for the progress report.
 
     Raises:
-        JobCancelledError: a person stopped it.
+        JobCancelledError: a user stopped it.
     """
     said: dict[VerdictTarget, Probabilities] = {target: np.full(len(rows), math.nan) for target in targets}
     for start in range(0, len(rows), _BATCH_ROWS):
@@ -56,7 +55,7 @@ def scored_labels(
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Calibration rows, then validation rows; P(target holds) before any map and as a verdict would have it."""
+    """Calibration rows, then validation rows; P(target holds) before any map and as in a verdict."""
 
     rows: LabelledRows
     raw: Mapping[VerdictTarget, Probabilities]
@@ -70,7 +69,7 @@ def held_out(
     validation: LabelledRows,
     validation_scores: ScoredLabels,
 ) -> HeldOut:
-    """Both parts together; `fit` is of the calibration scores."""
+    """Both parts together; `fit` comes from the calibration scores."""
     rows = LabelledRows(
         [*calibration.pairs, *validation.pairs],
         [*calibration.answers, *validation.answers],
@@ -86,7 +85,7 @@ def held_out(
 
 
 def held_out_metrics(found: HeldOut) -> VerifierMetrics:
-    """The figures of both parts together."""
+    """The figures on both parts together."""
     types = np.array([VARIANT_TYPE_KEYS.index(variant.variant_type) for _, variant in found.rows.pairs], dtype=int)
     return VerifierMetrics(
         labels=len(found.rows),
@@ -101,9 +100,9 @@ def held_out_metrics(found: HeldOut) -> VerifierMetrics:
 
 
 def held_out_quality(target: VerdictTarget, truths: Truths, raw: Probabilities, mapped: Probabilities) -> TargetQuality:
-    """Ranks by `raw`, the rest by `mapped`.
+    """Ranking figures from `raw`, all others from `mapped`.
 
-    Maps fitted without a fold lie lowest where most of the fold holds, so that ranks over all folds would mislead: a
+    Maps fitted without a fold are lowest where most of the fold holds, so ranking across folds would be misleading: a
     verifier that knows nothing would seem to know the opposite.
     """
     ranked = target_quality(target, truths, raw)
@@ -111,7 +110,7 @@ def held_out_quality(target: VerdictTarget, truths: Truths, raw: Probabilities, 
 
 
 def _figures(found: HeldOut, chosen: NDArray[np.bool_]) -> dict[VerdictTarget, TargetQuality]:
-    """Each target that has a label and a verdict among the chosen rows."""
+    """Figures of each target with a label and a verdict among the chosen rows."""
     figures: dict[VerdictTarget, TargetQuality] = {}
     for target, mapped in found.mapped.items():
         labels = truths_of(found.rows.answers, target)

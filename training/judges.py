@@ -1,7 +1,7 @@
-"""The judge of a comparison: a verifier that was not the reward, for a policy learns what its reward overlooks.
+"""The judge of a comparison: a verifier other than the reward, because a policy learns what its reward overlooks.
 
-Owns the choice between a given one and one that is trained for the purpose. Refuses one that shares weights with the
-reward verifier, whatever their calibrations (ADR 9).
+Owns the choice between a given judge and one trained for the purpose. Refuses one that shares weights with the reward
+verifier, whatever their calibrations (ADR 9).
 """
 
 from collections.abc import Callable
@@ -16,22 +16,22 @@ Warn = Callable[[str], None]
 
 
 def refuse_the_reward(judge: Path, reward: Path) -> None:
-    """Raises JobError where both are one verifier, ModelError where a folder holds none."""
+    """Raises JobError if both are the same verifier, ModelError if a folder has none."""
     if judge.resolve() == reward.resolve() or _weights(verifier_version(judge)) == _weights(verifier_version(reward)):
         raise JobError(
-            f"refresh-generator: {judge} would judge what it has rewarded; name another judge, or none, "
-            f"and one is trained on other labels"
+            f"refresh-generator: the judge {judge} is also the reward; name another judge, "
+            f"or none to train one on other labels"
         )
 
 
 def given_or_trained(
     judge: Path | None, reward: Path, labels: LabelledRows, *, encoder: Path | None, seed: int, warn: Warn
 ) -> Verifier | None:
-    """The judge, None where there is none and the labels cannot teach one: the contract then compares alone.
+    """The given judge or a newly trained one; None if the labels are too few, leaving only the contract to compare by.
 
     The trained one is a feature verifier on the validation and calibration labels, without the sentence encoder: other
-    questions and other features than the reward has learnt from. It is small, and of the same family as a feature
-    verifier in the reward: a person who has an independent verifier should name it.
+    questions and other features than the reward was trained on. It is small, and of the same family as a feature
+    verifier used as reward: if you have an independent verifier, name it.
 
     Raises:
         JobError: it is the reward verifier.
@@ -45,11 +45,11 @@ def given_or_trained(
     try:
         trained = train(labels.pairs, labels.answers, labels.groups, seed=seed, encoder=None)
     except InputError as exc:
-        warn(f"the comparison is by contract alone, for no judge could be trained on other labels: {exc}")
+        warn(f"the comparison uses the contract only, because no judge could be trained on other labels: {exc}")
         return None
     return trained.verifier
 
 
 def _weights(version: str) -> str:
-    """A version without its calibration's part."""
+    """A version without the calibration's hash."""
     return version.partition("+")[0]

@@ -1,4 +1,4 @@
-"""A training run's labels with their items, by part. Refuses gate labels, and a question group that is in two parts."""
+"""A training run's labels with their items, by part. Refuses gate labels and question groups that are in two parts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from training.examples import LABEL_SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class LabelledRows:
-    """Items, what people said of them, and their question groups, in one order."""
+    """Items, people's answers on them, and their question groups, in the same order."""
 
     pairs: Sequence[Pair]
     answers: Sequence[Answers]
@@ -32,8 +32,8 @@ def labelled_parts(folder: RunFolder) -> Mapping[Part, LabelledRows]:
     """The run's labels by part, in their order; a part without labels is empty.
 
     Raises:
-        InputError: there is no label to learn from.
-        JobError: a label has no item, is of the gate, or its group is in another part too.
+        InputError: there are no labels to learn from.
+        JobError: a label has no item, belongs to the gate part, or its group is also in another part.
     """
     labels = folder.read_input("labels").select(LABEL_SCHEMA.names).to_pylist()
     pairs = dict(_items(folder))
@@ -43,16 +43,24 @@ def labelled_parts(folder: RunFolder) -> Mapping[Part, LabelledRows]:
         pair, part, group = pairs.get(row["variant_id"]), row["part"], row["group"]
         if pair is None:
             raise JobError(
-                f"train-verifier: the label of {row['variant_id']} has no variant with its question among the run's "
-                f"inputs; start the run again from the desk"
+                f"train-verifier: variant {row['variant_id']} or its question is missing from the run's inputs; "
+                f"start the run again from the desk"
             )
         if part not in PARTS or part == "gate":
-            raise JobError(f"train-verifier: the label of {row['variant_id']} is of the part {part!r}; none is learnt")
+            raise JobError(
+                f"train-verifier: the label of {row['variant_id']} is in part {part!r}, which is never trained on; "
+                f"start the run again from the desk"
+            )
         if part_of.setdefault(group, part) != part:
-            raise JobError(f"train-verifier: question group {group} is in the parts {part_of[group]} and {part}")
+            raise JobError(
+                f"train-verifier: question group {group} is in both {part_of[group]} and {part}; "
+                f"start the run again from the desk"
+            )
         chosen[part].append((pair, Answers(row["tc"], row["lc"], row["au"]), group))
     if not chosen["train"]:
-        raise InputError("training a verifier: there are no labels to learn from; label variants, then start again")
+        raise InputError(
+            "training a verifier: there are no labels to learn from; label variants, then start the training again"
+        )
     return {
         part: LabelledRows([it[0] for it in rows], [it[1] for it in rows], [it[2] for it in rows])
         for part, rows in chosen.items()

@@ -1,10 +1,10 @@
-"""Training of a language model as a verifier, by ERA or IRA or both on the same rows; it reads top to bottom.
+"""Trains a language model as a verifier, by ERA, IRA or both on the same rows; reads from top to bottom.
 
     WORK/METHOD/checkpoints/    to resume from
-    WORK/METHOD/model/          fine-tuned; with verifier.json and calibration.json once it was judged
-    WORK/METHOD/fine_tuned.json, counts.json     each written when its stage is complete, and not repeated then
+    WORK/METHOD/model/          fine-tuned; with verifier.json and calibration.json once evaluated
+    WORK/METHOD/fine_tuned.json, counts.json     written when a stage is complete, which is then not repeated
 
-Refuses models that cannot answer yes or no in one token before anything is trained.
+Refuses models that cannot answer yes or no in one token, before any training.
 """
 
 import dataclasses
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULTS: Final[Mapping[str, object]] = {"num_train_epochs": 3.0}
-"""Beside those of `training.sft`: an answer is one token, and validation stops what learns by heart."""
+"""In addition to those of `training.sft`: an answer is one token, and validation stops overfitting."""
 
 
 @dataclass(frozen=True, slots=True)
 class LanguagePlan:
-    """What is trained and how; `base_name` stands in the model's own files."""
+    """What is trained and how; `base_name` is recorded in the model's files."""
 
     base: Path
     base_name: str
@@ -66,9 +66,9 @@ class LanguagePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What one method measured, and its probabilities of validity on the held-out labels; `counts.json` holds it.
+    """One method's figures and its probabilities of validity on the held-out labels, as kept in `counts.json`.
 
-    `valid`: before any map and after, in the order of the labels; None where it gave no verdict.
+    `valid`: before and after any map, in the order of the labels; None if there was no verdict.
     """
 
     counts: VerifierTraining
@@ -88,10 +88,10 @@ def train_language_verifier(
     holds what each says of the validity of the same held-out variants.
 
     Raises:
-        InputError: a target has one answer only, no validation labels, or no row that fits the model.
+        InputError: a target has only one answer, or there are no validation labels or no rows that fit the model.
         JobError: an override that TRL does not know.
         ModelError: the base cannot be loaded or cannot be a verifier.
-        JobCancelledError: a person stopped it.
+        JobCancelledError: a user stopped it.
     """
     tokenizer = verifier_tokenizer(plan.base)
     parts = _with_known_validity(parts) if plan.compare_methods else parts
@@ -99,7 +99,7 @@ def train_language_verifier(
     if plan.compare_methods:
         methods = (plan.method, "ira" if plan.method == "era" else "era")
     for method in methods:
-        class_weights(parts["train"].answers, parts["train"].groups, method)  # before hours of the other method
+        class_weights(parts["train"].answers, parts["train"].groups, method)  # before hours spent on the other method
     judged = {method: _one_method(parts, plan, method, tokenizer, work / method, report) for method in methods}
     counts = judged[plan.method].counts
     if plan.compare_methods:
@@ -128,7 +128,7 @@ def _one_method(
     work: Path,
     report: Reporter,
 ) -> _Judged:
-    """Fine-tuned, judged on what it has not seen, calibrated; what an earlier start finished is taken as it is."""
+    """Fine-tuned, evaluated on held-out labels, calibrated; stages finished by an earlier start are reused."""
     work.mkdir(parents=True, exist_ok=True)
     model, told = work / "model", work / "counts.json"
     if told.is_file():
@@ -141,8 +141,8 @@ def _one_method(
     unseen = _fitting(make(validation.pairs, validation.answers, tokenizer, weights), longest, "validation", report)
     if not unseen:
         raise InputError(
-            "training a verifier: there are no validation labels, and without them a language model cannot know when "
-            "to stop; label variants of more questions, or train a feature verifier"
+            "training a verifier: there are no validation labels, so early stopping is impossible; "
+            "label variants of more questions, or train a feature verifier"
         )
     fine_tuned = _fine_tuned(plan, rows, unseen, model, work, report)
     found, calibration = _calibrate(parts, plan, method, model, report)
@@ -191,7 +191,7 @@ def _fine_tuned(
     )
     write_json(told, dumped(_FINE_TUNED, fine_tuned))
     shutil.rmtree(work / "checkpoints", ignore_errors=True)
-    gc.collect()  # a trainer is full of cycles, and the model that judges next needs its memory
+    gc.collect()  # a trainer is full of reference cycles, and the next model needs its memory
     return fine_tuned
 
 
@@ -219,7 +219,7 @@ def _calibrate(
 
 
 def _opened(model: Path, method: TrainingMethod, base_name: str, report: Reporter) -> LanguageModelVerifier:
-    """With `verifier.json` beside it: packed where the model's attention takes our mask, else separately."""
+    """With `verifier.json` beside it: packed if the model's attention respects our mask, otherwise separate."""
     if method == "ira":
         write_method(model, "ira", base=base_name)
         return LanguageModelVerifier.load(model, "ira")
@@ -227,7 +227,7 @@ def _opened(model: Path, method: TrainingMethod, base_name: str, report: Reporte
         write_method(model, "era_packed", base=base_name)
         return LanguageModelVerifier.load(model, "era_packed")
     except ModelError as exc:
-        report.message(f"{exc}: it is used so", "warning")
+        report.message(f"{exc}; using era_separate", "warning")
         write_method(model, "era_separate", base=base_name)
         return LanguageModelVerifier.load(model, "era_separate")
 
@@ -243,15 +243,15 @@ def _fitting(rows: Sequence[TokenRow], longest: int, part: str, report: Reporter
     fitting = [row for row in rows if len(row.tokens) <= longest]
     if len(fitting) < len(rows):
         report.message(
-            f"{len(rows) - len(fitting)} of {len(rows)} {part} rows take more than the model's {longest} tokens and "
-            f"are left out",
+            f"{len(rows) - len(fitting)} of {len(rows)} {part} rows are longer than the model's {longest} tokens "
+            f"and are left out",
             "warning",
         )
     return fitting
 
 
 def _longest(base: Path) -> int:
-    """How many tokens the model reads at most."""
+    """The maximum number of tokens the model reads."""
     positions: Any = json.loads((base / "config.json").read_text("utf-8")).get("max_position_embeddings")
     return positions if isinstance(positions, int) else 1 << 30
 
@@ -259,7 +259,7 @@ def _longest(base: Path) -> int:
 def _compared(
     valid: Mapping[TrainingMethod, Sequence[tuple[float, float] | None]], truths: Sequence[bool | None]
 ) -> dict[TrainingMethod, TargetQuality]:
-    """Each method's figures on the validity of the variants that every method judged."""
+    """Each method's figures on validity, for the variants that all methods judged."""
     rows = [
         n for n, truth in enumerate(truths) if truth is not None and all(it[n] is not None for it in valid.values())
     ]

@@ -1,8 +1,8 @@
-"""Intervals of the difference between two verifiers on the same rows: a bootstrap that draws whole question groups.
+"""Intervals for the difference between two verifiers on the same rows: a bootstrap over whole question groups.
 
 Variants of one question share its difficulty, so rows are not independent and are never drawn one by one. Both
-verifiers are measured on the same draws, which takes the difficulty of a draw out of the difference. Owns the draws and
-the measures over weighted rows, all draws at once; refuses to say what a difference means (`training.gate`).
+verifiers are measured on the same draws, which removes a draw's difficulty from the difference. Owns the draws and
+measures over weighted rows, for all draws at once; refuses to interpret a difference (see `training.gate`).
 Source: Field and Welsh (2007), "Bootstrapping clustered data", the randomised cluster bootstrap.
 """
 
@@ -18,23 +18,23 @@ from engine.report_json import Figure
 DRAWS: Final = 2000
 _COVERAGE: Final = 0.95
 _DRAWS_AT_ONCE: Final = 250
-"""5,000 gate rows then take 10 MB a measure."""
+"""With 5,000 gate rows this takes 10 MB per measure."""
 _FEWEST_USABLE_DRAWS: Final = 0.9
-"""An answer that only two groups give is missing from 13 % of the draws, and no interval of it means anything."""
+"""An answer found in only two groups is missing from 13 % of the draws, which makes its interval meaningless."""
 _ECE_BINS: Final = 10
 
 Truths = NDArray[np.bool_]
 Labels = NDArray[np.bool_]
 Probabilities = NDArray[np.float64]
 Weights = NDArray[np.float64]
-"""(draws, rows): how often a draw holds a row."""
+"""(draws, rows): how often each draw contains each row."""
 Measure = Callable[[Weights], NDArray[np.float64]]
-"""(draws, rows) in, one figure a draw out; NaN where a draw lacks one answer."""
+"""(draws, rows) in, one figure per draw out; NaN if a draw lacks one answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Challenger minus champion: `mean` on the rows as they are, `low` and `high` the bounds of 95 % of the draws."""
+    """Challenger minus champion: `mean` on the actual rows, `low` and `high` the bounds of 95 % of the draws."""
 
     mean: Figure
     low: Figure
@@ -44,10 +44,10 @@ class Interval:
 def difference_interval(
     champion: Measure, challenger: Measure, groups: Sequence[str], *, seed: int, draws: int = DRAWS
 ) -> Interval | None:
-    """None where the figure is undefined on the rows, or on more than a tenth of the draws.
+    """None if the figure is undefined on the rows, or on more than a tenth of the draws.
 
     Args:
-        groups: one a row; a draw holds all rows of a group or none, some groups several times.
+        groups: one per row; a draw contains all rows of a group or none, and some groups several times.
     """
     everything = np.ones((1, len(groups)))
     mean = float((challenger(everything) - champion(everything))[0])
@@ -61,7 +61,7 @@ def difference_interval(
 
 
 def balanced_accuracies(truths: Truths, labels: Labels) -> Measure:
-    """Mean of the shares of yes and of no that are found."""
+    """Mean of the recall of yes and the recall of no."""
 
     def measure(weights: Weights) -> NDArray[np.float64]:
         right = truths == labels
@@ -74,7 +74,7 @@ def balanced_accuracies(truths: Truths, labels: Labels) -> Measure:
 
 
 def fail_pr_aucs(truths: Truths, probabilities: Probabilities) -> Measure:
-    """Average precision of what fails, lowest P(holds) first; rows of equal probability count as one step."""
+    """Average precision of the fail class, lowest P(holds) first; rows of equal probability count as one step."""
     order = np.argsort(probabilities, kind="stable")
     fails = ~truths[order]
     ranked = probabilities[order]
@@ -95,7 +95,7 @@ def fail_pr_aucs(truths: Truths, probabilities: Probabilities) -> Measure:
 
 
 def calibration_errors(truths: Truths, probabilities: Probabilities) -> Measure:
-    """Expected calibration error over ten bins of equal width, as `engine.verifier_metrics` has it."""
+    """Expected calibration error over ten bins of equal width, as in `engine.verifier_metrics`."""
     bins = np.minimum((probabilities * _ECE_BINS).astype(int), _ECE_BINS - 1)
     gaps = (truths - probabilities)[:, np.newaxis] * (bins[:, np.newaxis] == np.arange(_ECE_BINS))
 
@@ -107,7 +107,7 @@ def calibration_errors(truths: Truths, probabilities: Probabilities) -> Measure:
 
 
 def _drawn_weights(groups: Sequence[str], *, seed: int, draws: int) -> Iterator[Weights]:
-    """Groups are numbered by name, so that the order of the rows does not change the draws."""
+    """Groups are numbered by name, so that row order does not affect the draws."""
     names, of_row = np.unique(np.asarray(groups), return_inverse=True)
     rng = np.random.default_rng(seed)
     for start in range(0, draws, _DRAWS_AT_ONCE):

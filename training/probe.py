@@ -1,8 +1,8 @@
-"""The probe: does the policy still find what people accepted likelier than what they rejected.
+"""The probe: does the policy still find accepted items more likely than rejected ones?
 
-Owns the score of a policy on human-labelled items that no reward has touched. Refuses to learn from them, and to
-score where one of the two sides is missing. A policy that learns the verifier's weak spots makes rejected items
-likelier while its reward rises: `training.stop_rules` watches for that (ADR 9).
+Owns the score of a policy on human-labelled items that the reward never touches. Refuses to learn from them, and to
+score if one of the two sides is missing. A policy that exploits the verifier's weak spots makes rejected items more
+likely while its reward rises: `training.stop_rules` watches for that (ADR 9).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from training.sft import TokenRow
 
 MOST_A_SIDE: Final = 16
-"""Items a side: a score reads each of them once, and on a CPU one takes half a second."""
+"""Items per side: each score reads every item once, half a second each on a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProbeRows(NamedTuple):
 def probe_rows(
     items: Sequence[ProbeItem], tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int, seed: int
 ) -> ProbeRows | None:
-    """At most MOST_A_SIDE of each side, drawn by seed; None where a side has none of at most `max_tokens` tokens."""
+    """At most MOST_A_SIDE per side, drawn by seed; None if a side has no item of up to `max_tokens` tokens."""
     from training.sft import generator_rows
 
     drawn = sorted(items, key=lambda item: row_seed("probe", seed, item.variant.variant_id))
@@ -54,20 +54,20 @@ def probe_rows(
 
 
 def probe_score(model: "torch.nn.Module", rows: ProbeRows) -> float:
-    """Mean log-probability a token of the accepted replies less that of the rejected ones, in nats."""
+    """Mean log-probability per token of the accepted replies minus that of the rejected ones, in nats."""
     return fmean(_token_log_probability(model, row) for row in rows.accepted) - fmean(
         _token_log_probability(model, row) for row in rows.rejected
     )
 
 
 def _token_log_probability(model: "torch.nn.Module", row: "TokenRow") -> float:
-    """Mean over the completion's tokens, in evaluation mode; the model's mode is left as it was."""
+    """Mean over the completion's tokens, in evaluation mode; restores the model's mode."""
     import torch
 
     was_training = model.training
     model.eval()
     try:
-        # not inference_mode: what a model caches in it (rotary tables) could not be trained through afterwards
+        # not inference_mode: tensors cached in it (rotary tables) could not be trained through afterwards
         with torch.no_grad():
             tokens = torch.tensor([row.tokens], device=next(model.parameters()).device)
             wanted = tokens[0, row.completion_start :]

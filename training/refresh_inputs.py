@@ -1,10 +1,10 @@
-"""What a refresh of the generator learns from and is measured on, read from a run folder. Refuses a mix of the two.
+"""A generator refresh's training and comparison data, read from a run folder. Refuses to mix the two.
 
 inputs/questions.parquet, variants.parquet
 inputs/labels.parquet       LABEL_SCHEMA: all labels that may be used
-inputs/accepted.parquet     variant_id: what the generator imitates
-inputs/prompts.parquet      question_id: what it practises on
-inputs/held_out.parquet     question_id: what before and after are compared on
+inputs/accepted.parquet     variant_id: what supervised training uses
+inputs/prompts.parquet      question_id: what reinforcement uses
+inputs/held_out.parquet     question_id: what old and new generator are compared on
 inputs/probe.parquet        variant_id: labelled items that the probe scores
 """
 
@@ -23,9 +23,9 @@ from training.probe import ProbeItem
 
 @dataclass(frozen=True, slots=True)
 class RefreshInputs:
-    """`accepted` are imitated, `validation` are accepted variants of other questions, for early stop.
+    """`accepted` is for supervised training; `validation`, accepted variants of other questions, for early stopping.
 
-    `judge_labels` are of the parts that no verifier's weights were learnt from.
+    `judge_labels` come from the parts that no verifier is trained on.
     """
 
     accepted: list[Pair]
@@ -37,17 +37,19 @@ class RefreshInputs:
 
 
 def refresh_inputs(folder: RunFolder, types: frozenset[VariantTypeKey]) -> RefreshInputs:
-    """Of the given types, in the order of the inputs.
+    """The inputs of the given types, in order.
 
     Raises:
-        JobError: an id that the inputs do not hold, a label of the gate, or a held-out question among what is learnt.
+        JobError: an id missing from the inputs, a gate label, or a held-out question among the training data.
     """
     questions = {str(question.question_id): question for question in questions_from(folder.read_input("questions"))}
     pairs = _pairs(folder, questions)
     labels = folder.read_input("labels").select(LABEL_SCHEMA.names).to_pylist()
     parts = {row["variant_id"]: row["part"] for row in labels}
     if "gate" in parts.values():
-        raise JobError("refresh-generator: there are labels of the gate among the inputs, and those are never learnt")
+        raise JobError(
+            "refresh-generator: the inputs contain gate labels, which are never used for training; start the run again"
+        )
     answers = {row["variant_id"]: Answers(row["tc"], row["lc"], row["au"]) for row in labels}
     accepted = [pairs[variant_id] for variant_id in _ids(folder, "accepted", "variant_id", pairs)]
     of_judge = [row for row in labels if row["part"] in ("validation", "calibration") and row["variant_id"] in pairs]
@@ -84,8 +86,8 @@ def _refuse_overlap(inputs: RefreshInputs) -> None:
     for question in inputs.held_out:
         if group_of(question) in learnt:
             raise JobError(
-                f"refresh-generator: question {question.question_id} is held out for the comparison and learnt from "
-                f"too; start the run again from the desk"
+                f"refresh-generator: question {question.question_id} is both held out for the comparison and used for "
+                f"training; start the run again from the desk"
             )
 
 
@@ -102,7 +104,7 @@ def _ids(folder: RunFolder, name: str, column: str, known: Mapping[str, object])
     unknown = next((one for one in ids if one not in known), None)
     if unknown is not None:
         raise JobError(
-            f"refresh-generator: {name} names {unknown}, which is not whole among the run's inputs; "
+            f"refresh-generator: {name} names {unknown}, which is missing or incomplete in the run's inputs; "
             f"start the run again from the desk"
         )
     return ids

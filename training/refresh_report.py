@@ -1,4 +1,4 @@
-"""What the training of a generator came to, stage by stage, as values that travel from the job to the page.
+"""The results of a generator training, stage by stage, as values that travel from the job to the page.
 
 Owns the shape of the run's counts and of `outputs/report.json`; the stages fill it. Refuses to judge it.
 """
@@ -14,9 +14,9 @@ from training.comparison_report import GeneratorComparison
 
 @dataclass(frozen=True, slots=True)
 class Imitation:
-    """The supervised stage: `rows` accepted variants were learnt from.
+    """The supervised stage, trained on `rows` accepted variants.
 
-    `best_validation_loss` is None without validation rows; `resumed_from_step` 0 where it began anew.
+    `best_validation_loss` is None without validation rows; `resumed_from_step` is 0 for a fresh start.
     """
 
     steps: Count
@@ -29,9 +29,9 @@ class Imitation:
 
 @dataclass(frozen=True, slots=True)
 class Practice:
-    """The stage by reward, over `prompts` requests; `stop_reason` is empty where all steps were made.
+    """The reinforcement stage, over `prompts` requests; `stop_reason` is empty if all steps were completed.
 
-    Probe scores, in nats per token, are None without a probe on both sides.
+    Probe scores, in nats per token, are None without a probe before and after.
     """
 
     steps: Count
@@ -46,7 +46,7 @@ class Practice:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorTraining:
-    """`steps` and `stop_reason` are the practice's; a stage that was left out is None."""
+    """`steps` and `stop_reason` are those of the practice; a stage that was left out is None."""
 
     generator_version: str
     steps: Count
@@ -60,7 +60,7 @@ _GENERATOR_TRAINING: Final = TypeAdapter(GeneratorTraining)
 
 
 def generator_training_as_json(training: GeneratorTraining) -> dict[str, Any]:
-    """For a run's counts; without the keys of stages that were left out."""
+    """For a run's counts; without keys for stages that were left out."""
     content = dumped(_GENERATOR_TRAINING, training)
     return {name: value for name, value in content.items() if value is not None}
 

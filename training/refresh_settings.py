@@ -1,4 +1,4 @@
-"""The settings of a `refresh-generator` run. TRL's own options are passed on as they are: TRL checks them."""
+"""The settings of a `refresh-generator` run. TRL's own options are passed on unchanged: TRL checks them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from data.records import VARIANT_TYPE_KEYS, VariantTypeKey
 
 
 class SftSettings(BaseModel):
-    """`skip` leaves the stage out; `lora_rank` None trains all weights; every other key is SFTConfig's own."""
+    """`skip` leaves the stage out; `lora_rank` None trains all weights; all other keys are SFTConfig's."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -18,7 +18,7 @@ class SftSettings(BaseModel):
 
 
 class VllmSettings(BaseModel):
-    """How replies are drawn: in the trainer, by vLLM beside it, or at the server whose address is `url`."""
+    """How replies are sampled: in the trainer, by vLLM beside it, or on the server at `url`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -27,7 +27,7 @@ class VllmSettings(BaseModel):
 
 
 class GrpoSettings(BaseModel):
-    """`steps` 0 leaves the stage out; `overrides` are GRPOConfig's own. LoRA is as in the stage before."""
+    """`steps` 0 leaves the stage out; `overrides` are GRPOConfig's. LoRA is the same as in the SFT stage."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,7 +45,7 @@ class ComparisonSettings(BaseModel):
 
 
 class RefreshGeneratorSettings(BaseModel):
-    """`base_model`: a folder or hub id, the embedded one if None. `judge`: a verifier's folder; None trains one."""
+    """`base_model`: a folder or hub id, or None for the embedded one. `judge`: a verifier's folder; None trains one."""
 
     model_config = ConfigDict(extra="forbid")
 

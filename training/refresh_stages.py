@@ -1,6 +1,6 @@
 """The three stages of a refresh: imitation (SFT), practice (GRPO), comparison. Each returns its part of the report.
 
-Owns how settings become TRL's, and which verifier does what. Refuses nothing itself: the job and the trainers do.
+Owns translating settings into TRL's, and which verifier does what. Checks nothing itself: the job and the trainers do.
 Libraries that take seconds to load are imported by the stage that needs them.
 """
 
@@ -37,7 +37,7 @@ _LONGEST_ROW: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RefreshPlan:
-    """What the stages share. `base` is the checked folder of the model before; `work` holds what a resume needs."""
+    """What the stages share. `base` is the verified folder of the old model; `work` has what a resume needs."""
 
     folder: RunFolder
     settings: RefreshGeneratorSettings
@@ -53,7 +53,7 @@ class RefreshPlan:
 
     @property
     def base_name(self) -> str:
-        """What the model's own files call its base: no folder of this machine, which would change the model's id."""
+        """The name of the base in the model's files: not a local path, which would change the model's id."""
         named = self.settings.base_model
         if named is None:
             return EMBEDDED_GENERATOR.title
@@ -61,7 +61,7 @@ class RefreshPlan:
 
 
 def refuse_unfit_configs(plan: RefreshPlan) -> None:
-    """Raises JobError for options that TRL does not know or take, of a later stage too: before hours of training."""
+    """Raises JobError for options unknown to or rejected by TRL, in any stage: before hours of training."""
     if not plan.settings.sft.skip:
         imitation_config(plan)
     if plan.settings.grpo.steps:
@@ -69,14 +69,14 @@ def refuse_unfit_configs(plan: RefreshPlan) -> None:
 
 
 def refuse_unfit_base(plan: RefreshPlan) -> None:
-    """Raises ModelError for a base without a tokenizer, or one that nothing can be asked of."""
+    """Raises ModelError for a base without a tokenizer or a chat template."""
     from engine.backends.transformers import load_tokenizer, require_chat_template
 
     require_chat_template(load_tokenizer(plan.base), plan.base)
 
 
 def imitate(plan: RefreshPlan, goal: Path) -> Imitation:
-    """Fine-tunes the base on accepted variants; early stop on those of validation questions, where there are any."""
+    """Fine-tunes the base on accepted variants, with early stopping on those of validation questions, if any."""
     from engine.backends.transformers import load_tokenizer
     from training.sft import fine_tune, generator_rows
 
@@ -87,12 +87,14 @@ def imitate(plan: RefreshPlan, goal: Path) -> Imitation:
     )
     if too_long := len(plan.inputs.accepted) - len(rows):
         plan.report.message(
-            f"{too_long} of {len(plan.inputs.accepted)} accepted variants take more than {_LONGEST_ROW} tokens and are "
-            f"not imitated",
+            f"{too_long} of {len(plan.inputs.accepted)} accepted variants are longer than {_LONGEST_ROW} tokens and "
+            f"are left out of supervised training",
             "warning",
         )
     if not validation:
-        plan.report.message("no accepted variant of a validation question: imitation makes all its steps", "warning")
+        plan.report.message(
+            "no accepted variant of a validation question: supervised training runs without early stopping", "warning"
+        )
     tuned = fine_tune(
         plan.base,
         rows,
@@ -108,7 +110,7 @@ def imitate(plan: RefreshPlan, goal: Path) -> Imitation:
 
 
 def practise(plan: RefreshPlan, start: Path, goal: Path) -> Practice:
-    """Trains `start` by reward on questions of the train part."""
+    """Trains `start` with GRPO on questions of the train part."""
     from training.grpo import train_grpo
 
     verifier = open_verifier(plan.reward_verifier, encoder=embedded_folder(EMBEDDED_ENCODER))
@@ -131,14 +133,14 @@ def practise(plan: RefreshPlan, start: Path, goal: Path) -> Practice:
 
 
 def imitation_config(plan: RefreshPlan) -> "SFTConfig":
-    """TRL's settings of the imitation. Raises JobError where they do not fit."""
+    """TRL's settings of the imitation. Raises JobError if they are invalid."""
     from training.sft import sft_config
 
     return sft_config(plan.work / "sft", seed=plan.seed, overrides=plan.settings.sft.model_extra or {})
 
 
 def practice_config(plan: RefreshPlan) -> "GRPOConfig":
-    """TRL's settings of the practice. Raises JobError where they do not fit."""
+    """TRL's settings of the practice. Raises JobError if they are invalid."""
     from training.grpo import grpo_config, vllm_overrides
 
     settings = plan.settings.grpo
@@ -154,7 +156,7 @@ def practice_config(plan: RefreshPlan) -> "GRPOConfig":
 
 
 def compare(plan: RefreshPlan, made: Path) -> GeneratorComparison:
-    """The base and the model that was made, on the same held-out questions, by a judge that was not the reward."""
+    """Compares the base and the new model on the same held-out questions, with a judge other than the reward."""
     from engine.backends import backend_class
     from training.comparison import compare_generators
 
@@ -183,5 +185,5 @@ def compare(plan: RefreshPlan, made: Path) -> GeneratorComparison:
 
 
 def held_out_questions(questions: Sequence[Question], count: int, *, seed: int) -> list[Question]:
-    """At most `count`, the same whatever others there are beside them."""
+    """At most `count`, chosen by content and seed."""
     return sorted(questions, key=lambda question: row_seed("comparison", seed, question.question_id))[:count]

@@ -1,10 +1,10 @@
-"""The model registry: content-addressed folders and the aliases that say which of them is in use.
+"""The model registry: content-addressed folders, and aliases that say which of them is in use.
 
-    MODELS/ROLE/MODEL_ID/            the model's files and manifest.json with the hash of each
+    MODELS/ROLE/MODEL_ID/            the model's files, and manifest.json with their hashes
     MODELS/ROLE/aliases.json         which model is champion, challenger, previous
 
-A model comes in whole or not at all, and the aliases of a role change together or not at all: one rename each.
-Refuses to hand out a folder whose files are not what its manifest says.
+A model is registered completely or not at all, and the aliases of a role change together or not at all: one rename
+each. Refuses to hand out a folder whose files do not match its manifest.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ _MODEL_ID: Final = re.compile(f"[0-9a-f]{{{_ID_HEX_DIGITS}}}")
 
 logger = logging.getLogger(__name__)
 
-# A run that ends makes a challenger while a lead promotes: each would write the aliases back as it had read them.
+# A finished run may set a challenger while a lead promotes: each would overwrite the other's change.
 _changing_aliases = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredModel:
-    """`version` names the model in verdicts and recipes; `origin` says what it came from (run, data, seed, counts)."""
+    """`version` names the model in verdicts and recipes; `origin` says where it came from (run, data, seed, counts)."""
 
     model_id: str
     role: ModelRole
@@ -53,10 +53,10 @@ class RegisteredModel:
 def register(
     models: Path, source: Path, *, role: ModelRole, kind: str, version: str, origin: Mapping[str, object]
 ) -> RegisteredModel:
-    """Copy the files of `source` in; the same content again is the model that is there.
+    """Copies the files of `source` in; content that is already registered is the existing model.
 
     Raises:
-        ModelError: there is nothing to register, or the disk refuses; then nothing is left behind.
+        ModelError: there is nothing to register, or the disk fails; then nothing is left behind.
     """
     try:
         files = {file.relative_to(source).as_posix(): file_sha256(file) for file in _files(source)}
@@ -74,17 +74,19 @@ def register(
             )
         return read_model(models, role, model_id)
     except OSError as exc:
-        raise ModelError(f"registering the {role} in {models}: {exc.strerror or exc}; free room, then resume") from exc
+        raise ModelError(
+            f"registering the {role} in {models}: {exc.strerror or exc}; free disk space, then resume"
+        ) from exc
 
 
 def read_model(models: Path, role: ModelRole, model_id: str) -> RegisteredModel:
-    """What the manifest says; the files themselves are not looked at.
+    """The model according to its manifest; its files are not checked.
 
     Raises:
         NotFoundError: no such model.
-        ModelError: the manifest is damaged, or speaks of another model.
+        ModelError: the manifest is damaged, or belongs to another model.
     """
-    unknown = f"no {role} {model_id!r} in {models}; `sagedesk model list` shows all"
+    unknown = f"no {role} {model_id!r} in {models}; `sagedesk model list` shows all models"
     if _MODEL_ID.fullmatch(model_id) is None:
         raise NotFoundError(unknown)
     folder = models / role / model_id
@@ -97,33 +99,33 @@ def read_model(models: Path, role: ModelRole, model_id: str) -> RegisteredModel:
     except FileNotFoundError as exc:
         raise NotFoundError(unknown) from exc
     except (ValueError, KeyError, TypeError) as exc:
-        raise ModelError(f"{folder / MANIFEST} is damaged ({exc}); train again") from exc
+        raise ModelError(f"{folder / MANIFEST} is damaged ({exc}); train the model again") from exc
     if named != (model_id, role, model_id):
-        raise ModelError(f"{folder / MANIFEST} speaks of another model; train again")
+        raise ModelError(f"{folder / MANIFEST} belongs to another model; train the model again")
     return model
 
 
 def open_model(models: Path, role: ModelRole, model_id: str) -> RegisteredModel:
-    """A model that may be loaded. Raises NotFoundError, or ModelError when it is not what was registered."""
+    """A model that may be loaded. Raises NotFoundError, or ModelError if it is not what was registered."""
     return verified(read_model(models, role, model_id))
 
 
 def verified(model: RegisteredModel) -> RegisteredModel:
-    """The model, its files hashed again. Raises ModelError naming the first file that differs or does not belong."""
+    """The model, with its files hashed again. Raises ModelError naming the first changed or extra file."""
     for file in _files(model.folder):
         if (name := file.relative_to(model.folder).as_posix()) not in model.files:
-            raise ModelError(f"{model.role} {model.model_id}: {name} was not registered with it; remove it")
+            raise ModelError(f"{model.role} {model.model_id}: {name} was not registered with it; remove that file")
     for name, digest in model.files.items():
         file = model.folder / name
         if not file.is_file() or file_sha256(file) != digest:
             raise ModelError(
-                f"{model.role} {model.model_id}: {name} is not what was registered; use another or train again"
+                f"{model.role} {model.model_id}: {name} has changed since registration; train again, or use another"
             )
     return model
 
 
 def find_model(models: Path, model_id: str) -> RegisteredModel:
-    """As `read_model`, of whichever role.
+    """Like `read_model`, for any role.
 
     Raises:
         NotFoundError: no such model.
@@ -132,11 +134,11 @@ def find_model(models: Path, model_id: str) -> RegisteredModel:
     for role in MODEL_ROLES:
         with suppress(NotFoundError):
             return read_model(models, role, model_id)
-    raise NotFoundError(f"no model {model_id!r} is registered; `sagedesk model list` shows all")
+    raise NotFoundError(f"no model {model_id!r} is registered; `sagedesk model list` shows all models")
 
 
 def all_models(models: Path, role: ModelRole) -> list[RegisteredModel]:
-    """By id; half-made folders are not seen, one with a damaged manifest is told in the log and left out."""
+    """Sorted by id; unfinished folders are ignored, one with a damaged manifest is logged and left out."""
     found = []
     for folder in sorted((models / role).glob("*")):
         if _MODEL_ID.fullmatch(folder.name) and (folder / MANIFEST).exists():
@@ -148,10 +150,10 @@ def all_models(models: Path, role: ModelRole) -> list[RegisteredModel]:
 
 
 def aliases(models: Path, role: ModelRole) -> Mapping[Alias, str]:
-    """The model id under each alias that points somewhere; whether it is there is not looked at.
+    """The model id of each alias that is set; whether the model exists is not checked.
 
     Raises:
-        ModelError: the aliases' file is damaged.
+        ModelError: the alias file is damaged.
     """
     file = models / role / _ALIASES_FILE
     try:
@@ -160,27 +162,27 @@ def aliases(models: Path, role: ModelRole) -> Mapping[Alias, str]:
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError) as exc:
-        raise ModelError(f"{file} is damaged ({exc}); remove it, then promote a model anew") from exc
+        raise ModelError(f"{file} is damaged ({exc}); remove it, then promote a model again") from exc
 
 
 def aliased(models: Path, role: ModelRole, alias: Alias) -> RegisteredModel | None:
-    """None while the alias points nowhere. Raises NotFoundError or ModelError when what it points to is gone."""
+    """None if the alias is not set. Raises NotFoundError or ModelError if its model is gone."""
     model_id = aliases(models, role).get(alias)
     return None if model_id is None else read_model(models, role, model_id)
 
 
 def set_alias(models: Path, role: ModelRole, alias: Alias, model_id: str) -> None:
-    """Raises NotFoundError for a model that is not there."""
+    """Raises NotFoundError if there is no such model."""
     read_model(models, role, model_id)
     with _changing_aliases:
         _write_aliases(models, role, {**aliases(models, role), alias: model_id})
 
 
 def promote(models: Path, role: ModelRole, model_id: str) -> None:
-    """Make a model the champion; the one before is kept as `previous`, and it is a challenger no more.
+    """Makes a model the champion, which is then no longer a challenger; keeps the old champion as `previous`.
 
     Raises:
-        NotFoundError, ModelError: it is not there, or not what was registered; the aliases are as they were.
+        NotFoundError, ModelError: it is missing, or not what was registered; the aliases are unchanged.
     """
     open_model(models, role, model_id)
     with _changing_aliases:
@@ -201,7 +203,7 @@ def promote(models: Path, role: ModelRole, model_id: str) -> None:
 
 
 def after_rollback(models: Path, role: ModelRole) -> str | None:
-    """Which model `roll_back` would put in use; None for a generator that goes back to an unregistered one.
+    """The model that `roll_back` would put into use; None if that is the desk's own, unregistered generator.
 
     Raises:
         ConflictError: there is nothing to go back to.
@@ -211,17 +213,17 @@ def after_rollback(models: Path, role: ModelRole) -> str | None:
         return standing["previous"]
     if role == "generator" and "champion" in standing:
         return None
-    raise ConflictError(f"there is no {role} to go back to; `sagedesk model list` shows which are there")
+    raise ConflictError(f"there is no previous {role} to roll back to; `sagedesk model list` shows all models")
 
 
 def roll_back(models: Path, role: ModelRole) -> RegisteredModel | None:
-    """Champion and previous change places: done twice, all is as before.
+    """Champion and previous change places; doing it twice restores the original state.
 
-    Where no registered generator came before, none is in use afterwards.
+    If no registered generator came before, none is in use afterwards.
 
     Raises:
         ConflictError: there is nothing to go back to.
-        NotFoundError, ModelError: it is not there, or not what was registered; the aliases are as they were.
+        NotFoundError, ModelError: it is missing, or not what was registered; the aliases are unchanged.
     """
     back_to = after_rollback(models, role)
     model = None if back_to is None else open_model(models, role, back_to)
@@ -241,7 +243,7 @@ def roll_back(models: Path, role: ModelRole) -> RegisteredModel | None:
 
 
 def remove_unfinished(models: Path) -> None:
-    """What a killed registration or change of aliases left; at start, while nobody registers."""
+    """Removes leftovers of a killed registration or alias change; call at start, before any registration."""
     for role in MODEL_ROLES:
         for leftover in (models / role).glob(".*"):
             if leftover.is_dir():
@@ -255,7 +257,7 @@ def _write_aliases(models: Path, role: ModelRole, wanted: Mapping[Alias, str | N
     try:
         write_json(file, {alias: model_id for alias, model_id in wanted.items() if model_id is not None})
     except OSError as exc:
-        raise ModelError(f"writing {file}: {exc.strerror or exc}; free room, then try again") from exc
+        raise ModelError(f"writing {file}: {exc.strerror or exc}; free disk space, then try again") from exc
 
 
 def _copy_whole(source: Path, goal: Path, manifest: Mapping[str, object]) -> None:

@@ -1,12 +1,12 @@
-"""The reward of a group of replies to one prompt: contract first, then the verifier's product, less penalties (ADR 9).
+"""The reward of a group of replies to one prompt: contract first, then the verifier's product, minus penalties (ADR 9).
 
-    0                                            the reply does not parse, fails its contract, or repeats another
-    base + (1 - base) * TC * LC * AU - penalties else, never below 0; the factors are calibrated probabilities
-    None                                         the contract holds and the verifier gave no verdict, also on what it
-                                                 repeats
+    0                                            the reply cannot be parsed, fails its contract, or repeats another
+    base + (1 - base) * TC * LC * AU - penalties otherwise, but at least 0; the factors are calibrated probabilities
+    None                                         the contract holds, but the verifier gave no verdict on it or on what
+                                                 it repeats
 
-One function: as a sum, two dimensions could buy off the third. Refuses to load a verifier or to draw a
-reply: both come in.
+One product: in a sum, two dimensions could compensate for the third (ADR 9). Refuses to load a verifier or to sample
+replies: both are passed in.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ from engine.verify import Verifier
 from training.artefacts import copied, is_near_duplicate, longer_answer, not_as_asked
 
 _RECIPE: Final = Recipe(backend="grpo", model="policy", prompt_version="", sampling="{}", seed=0)
-"""These variants live for one step and are never stored."""
+"""These variants exist for one step and are never stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewardSettings:
-    """`base` is what the contract alone earns; each penalty is what its artefact costs at most, in reward.
+    """`base` is the reward for passing the contract; each penalty is the most its artefact can cost.
 
-    `duplicate_similarity`: stem similarity from which a later reply of a group repeats an earlier one.
+    `duplicate_similarity`: stem similarity from which a later reply in a group counts as repeating an earlier one.
     """
 
     base: float = 0.1
@@ -46,11 +46,11 @@ class RewardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One reply. `probabilities` are the verifier's by target, None where it was not asked or gave none.
+    """One reply. `probabilities` are the verifier's by target, None if it was not asked or gave no verdict.
 
-    `is_accepted` is the binary outcome: parsed, contract passed, no repetition, judged valid by the verifier's own
-    label. `penalties` hold what each artefact took from the reward. `repeats`: the place in the group of the earlier
-    reply that this one nearly duplicates.
+    `is_accepted` is the binary outcome: parsed, contract passed, not a repetition, and valid by the verifier's own
+    label. `penalties`: what each artefact cost. `repeats`: index in the group of the earlier reply that this one
+    nearly duplicates.
     """
 
     reward: float | None
@@ -64,7 +64,7 @@ class Scored:
 
     @property
     def is_to_judge(self) -> bool:
-        """Whether what it earns is the verifier's to say."""
+        """Whether the verifier decides its reward."""
         return self.passes_contract and self.repeats is None
 
 
@@ -76,9 +76,9 @@ def score_groups(
     *,
     now: datetime,
 ) -> list[list[Scored]]:
-    """One list a request, in the order of its completions; the verifier is asked once, for all that may earn more.
+    """One list per request, in the order of its completions; the verifier is called once, for all eligible replies.
 
-    The first of a group's near-duplicates is judged, the later ones are not.
+    Of near-duplicates within a group, only the first is judged.
     """
     groups = [_formed(request, texts, settings, now) for request, texts in zip(requests, completions, strict=True)]
     pairs = {
@@ -95,18 +95,18 @@ def score_groups(
 
 
 def training_rewards(group: Sequence[Scored]) -> list[float | None]:
-    """What the trainer learns from: the rewards, or the group's mean for each where the group has nothing to teach.
+    """The rewards for the trainer; in a group without a training signal, each is replaced by the group's mean.
 
-    Whether it has is asked of outcomes that are yes or no, never of the shaped rewards, which differ in every group
-    and which scaling by the group would blow up to full size (ADR 9; DAPO, arXiv 2503.14476, filters by correctness):
+    Whether there is a signal depends on binary outcomes, not on the shaped rewards, which differ in every group and
+    would be scaled up to full size within it (DAPO, arXiv 2503.14476, filters by correctness). There is none if
 
-    - nobody passes the contract: all earn 0;
-    - everybody is accepted: what is left are differences of the verifier's confidence, and chasing those teaches its
+    - no reply passes the contract: all rewards are 0;
+    - every reply is accepted: only differences in the verifier's confidence remain, and optimising those exploits its
       weak spots;
-    - fewer than two could be scored.
+    - fewer than two replies could be scored.
 
-    A group in which the contract holds for some and nobody is accepted still teaches: there the probabilities say
-    which reply came nearest. None stays None.
+    A group where some replies pass the contract but none is accepted still has a signal: the probabilities say which
+    reply came closest. None stays None.
     """
     rewards = [scored.reward for scored in group]
     if teaches(group):
@@ -128,7 +128,7 @@ def teaches(group: Sequence[Scored]) -> bool:
 def _formed(
     request: GenerationRequest, completions: Sequence[str], settings: RewardSettings, now: datetime
 ) -> list[Scored]:
-    """What needs no verifier; those that may earn more have the reward None for now."""
+    """Everything that needs no verifier; the reward of eligible replies is None for now."""
     found: list[Scored] = []
     for text in completions:
         try:
@@ -214,7 +214,7 @@ def _judged(
 
 
 def _product(probabilities: Mapping[VerdictTarget, float]) -> float | None:
-    """TC x LC x AU, or the one probability of validity that a verifier without dimensions (IRA) gives."""
+    """TC x LC x AU, or the one probability of validity from a verifier without dimensions (IRA)."""
     dimensions = [probabilities.get(dimension.key) for dimension in DIMENSIONS]
     known = [probability for probability in dimensions if probability is not None]
     if len(known) == len(dimensions):

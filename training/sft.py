@@ -1,8 +1,8 @@
-"""Supervised fine-tuning of a causal language model on rows of tokens, over TRL's SFTTrainer; it reads top to bottom.
+"""Supervised fine-tuning of a causal language model on token rows, using TRL's SFTTrainer; reads from top to bottom.
 
-Generators and language verifiers are trained by it: a row is the tokens that inference would read, then the tokens that
-it should say. Owns loss weights, early stop, resume and the folder that it leaves. Refuses a training that trains
-nothing. Left out: packing and padding-free batches, which want FlashAttention; multi-turn rows, which we have not.
+Used for generators and language verifiers: a row is the tokens that inference would read, then the tokens it should
+generate. Owns loss weights, early stopping, resuming and the resulting folder. Refuses a training that changes nothing.
+Left out: packing and padding-free batches, which need FlashAttention; multi-turn rows, which we do not have.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _IGNORED: Final = -100
-"""PyTorch's label of a token that no loss looks at."""
+"""PyTorch's label for tokens that the loss ignores."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """`tokens[completion_start:]` is what the model should say after `tokens[:completion_start]`.
+    """`tokens[completion_start:]` is what the model should generate after `tokens[:completion_start]`.
 
-    `weight` multiplies the loss of its tokens; weights that are 1 on average keep the learning rate's meaning.
+    `weight` multiplies the loss of its tokens; weights that average 1 preserve the meaning of the learning rate.
     """
 
     tokens: tuple[int, ...]
@@ -54,7 +54,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class FineTuned:
-    """`best_validation_loss` is None without validation rows; `resumed_from_step` 0 where it began anew."""
+    """`best_validation_loss` is None without validation rows; `resumed_from_step` is 0 for a fresh start."""
 
     steps: int
     best_validation_loss: float | None
@@ -63,10 +63,10 @@ class FineTuned:
 
 
 def sft_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> SFTConfig:
-    """Our defaults for CPU and GPU under TRL's own names, then `overrides`; checkpoints go to `work`.
+    """Our defaults for CPU and GPU under TRL's names, updated by `overrides`; checkpoints go to `work`.
 
     Raises:
-        JobError: an override that SFTConfig does not know, or whose value does not fit.
+        JobError: SFTConfig does not know an override, or its value is invalid.
     """
     is_gpu = torch.cuda.is_available()
     defaults = {
@@ -83,9 +83,9 @@ def sft_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> SFTCon
         "save_strategy": "steps",
         "save_steps": 0.1,
         "save_total_limit": 2,
-        "restore_callback_states_from_checkpoint": True,  # the early stop counts on after a resume
+        "restore_callback_states_from_checkpoint": True,  # early stopping continues its count after a resume
         "logging_steps": 1,
-        # rows of like length share a batch: on a CPU padding costs what text costs
+        # rows of similar length share a batch: on a CPU padding costs as much as text
         "train_sampling_strategy": "group_by_length",
         "max_length": None,
         "use_cpu": not is_gpu,
@@ -101,12 +101,12 @@ def sft_config(work: Path, *, seed: int, overrides: Mapping[str, Any]) -> SFTCon
 def generator_rows(
     pairs: Sequence[tuple[Question, Variant]], tokenizer: "PreTrainedTokenizerBase", *, max_tokens: int
 ) -> list[TokenRow]:
-    """One row a variant: exactly the tokens that inference reads for a tuned model, the reply, its end token.
+    """One row per variant: exactly the tokens that inference reads for a tuned model, the reply, and its end token.
 
-    Rows of more than `max_tokens` are left out, because a reply without its end teaches not to end.
+    Rows longer than `max_tokens` are left out, because a truncated reply teaches the model not to end.
 
     Raises:
-        InputError: the tokenizer has no token that ends a reply.
+        InputError: the tokenizer has no end-of-reply token.
     """
     rows = []
     for question, variant in pairs:
@@ -114,7 +114,7 @@ def generator_rows(
         messages = training_messages(question, VARIANT_TYPES[variant.variant_type], candidate)
         asked = str(tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True, tokenize=False))
         prompt = tuple(tokenizer(asked, add_special_tokens=False).input_ids)
-        # an imported variant that spells a special token must not teach it
+        # an imported variant that contains a special token's text must not teach it
         reply = tuple(tokenizer(messages[-1]["content"], add_special_tokens=False, split_special_tokens=True).input_ids)
         whole = str(tokenizer.apply_chat_template(messages, tokenize=False))
         closing = whole.removeprefix(asked + messages[-1]["content"])
@@ -122,7 +122,7 @@ def generator_rows(
         if len(tokens) <= max_tokens:
             rows.append(TokenRow(tokens, len(prompt)))
     if len(rows) < len(pairs):
-        logger.warning("%d of %d rows take more than %d tokens and are left out", *_left(pairs, rows), max_tokens)
+        logger.warning("%d of %d rows are longer than %d tokens and are left out", *_left(pairs, rows), max_tokens)
     return rows
 
 
@@ -138,24 +138,24 @@ def fine_tune(
     stage: str = "",
     patience: int = 3,
 ) -> FineTuned:
-    """Trains `base` on `rows` and leaves the merged model with its tokenizer in `goal`, whole or not at all.
+    """Trains `base` on `rows` and saves the merged model with its tokenizer in `goal`, completely or not at all.
 
-    Continues at the last whole checkpoint in `config.output_dir`. With validation rows it stops once their loss has
-    not fallen for `patience` evaluations, and keeps the weights of the best one.
+    Continues from the last complete checkpoint in `config.output_dir`. With validation rows it stops once their loss
+    has not improved for `patience` evaluations, and keeps the best weights.
 
     Args:
         lora_rank: rank of the adapters on all linear layers, merged at the end; None trains every weight.
-        stage: where a run trains more than once, so that its figures are `STAGE/loss` and no other training's.
+        stage: for runs with several trainings: metrics are then named `STAGE/loss`, and so on.
 
     Raises:
-        JobError: no rows, a row without completion, or nothing was trained.
+        JobError: no rows, a row without a completion, or nothing was trained.
         ModelError: `base` must not or cannot be loaded.
-        JobCancelledError: a person stopped it; the checkpoint stays for a resume.
+        JobCancelledError: a user stopped it; the checkpoint is kept for a resume.
     """
     _refuse_unusable(rows, validation)
     model, tokenizer = load_causal_model(base)
     if lora_rank is None:
-        model.float()  # type: ignore[no-untyped-call]  # half-precision weights would swallow small updates; bf16 then is autocast's
+        model.float()  # type: ignore[no-untyped-call]  # half-precision weights would lose small updates; bf16 is then left to autocast
     work = Path(str(config.output_dir))
     if not validation or config.eval_strategy == "no":
         validation = ()
@@ -163,7 +163,7 @@ def fine_tune(
     else:
         config.load_best_model_at_end, config.metric_for_best_model = True, "eval_loss"
         config.greater_is_better = False
-        # so that the best is among the saved, whatever was overridden
+        # so that the best checkpoint is saved, whatever was overridden
         config.save_strategy = config.eval_strategy
         config.save_steps = config.eval_steps or config.save_steps
     names = {name: f"{stage}/{ours}" if stage else ours for name, ours in METRIC_NAMES.items()}
@@ -178,21 +178,23 @@ def fine_tune(
         callbacks=[hooks, *([EarlyStoppingCallback(patience)] if validation else [])],
         data_collator=_Collator(tokenizer),
     )
-    trainer.remove_callback(PrinterCallback)  # the run's events hold what it would print
+    trainer.remove_callback(PrinterCallback)  # the run's events contain what it would print
     trained_model: Any = trainer.model
     trained = [parameter for parameter in trained_model.parameters() if parameter.requires_grad]
     trainable = sum(parameter.numel() for parameter in trained)
     if not trainable:
-        raise JobError(f"fine-tuning {base.name}: no parameter is trainable; give another LoRA rank, or none")
+        raise JobError(f"fine-tuning {base.name}: no parameter is trainable; use another LoRA rank, or none")
     before = weights_digest(trained)
     checkpoint = last_checkpoint(work)
     resumed = int(checkpoint.name.removeprefix("checkpoint-")) if checkpoint else 0
     if checkpoint:
-        report.message(f"fine-tuning goes on after step {resumed}")
+        report.message(f"fine-tuning continues after step {resumed}")
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     hooks.raise_if_cancelled()
     if weights_digest(trained) == before:
-        raise JobError(f"fine-tuning {base.name}: {trainer.state.global_step} steps changed no weight; raise the rate")
+        raise JobError(
+            f"fine-tuning {base.name}: {trainer.state.global_step} steps changed no weights; raise the learning rate"
+        )
     save_model(trained_model, tokenizer, goal)
     best = trainer.state.best_metric
     return FineTuned(trainer.state.global_step, None if best is None else float(best), trainable, resumed)
@@ -204,7 +206,7 @@ def save_model(model: Any, tokenizer: "PreTrainedTokenizerBase", goal: Path) -> 
     scratch = goal.with_name(goal.name + ".writing")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    plain.config.use_cache = True  # the trainer turned it off, and the file would tell every reader so
+    plain.config.use_cache = True  # the trainer turned it off, and the saved config would pass that on
     plain.save_pretrained(str(scratch), safe_serialization=True)
     tokenizer.save_pretrained(str(scratch))
     shutil.rmtree(goal, ignore_errors=True)
@@ -212,10 +214,10 @@ def save_model(model: Any, tokenizer: "PreTrainedTokenizerBase", goal: Path) -> 
 
 
 class WeightedTrainer(SFTTrainer):
-    """SFTTrainer whose rows have weights, and which scores completions only.
+    """SFTTrainer with weighted rows, whose loss covers completions only.
 
-    TRL's fused head projects every position to the vocabulary where there is no Triton, prompts included: on a CPU a
-    quarter of a step. `logits_to_keep` goes through the model's own forward, so that adapters and wrappers stay.
+    Without Triton, TRL's fused head projects every position to the vocabulary, including prompts: a quarter of a step
+    on a CPU. `logits_to_keep` goes through the model's own forward, so that adapters and wrappers still apply.
     """
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -235,7 +237,7 @@ class WeightedTrainer(SFTTrainer):
     ) -> Any:
         """Weighted negative log-likelihood, summed and divided by the tokens of the whole step (all micro-batches)."""
         if return_outputs:
-            raise NotImplementedError("the loss alone is computed; no metric of ours wants logits")
+            raise NotImplementedError("only the loss is computed; none of our metrics needs logits")
         labels, weights = inputs["labels"], inputs["weight"]
         first = int((labels != _IGNORED).any(dim=0).nonzero()[0])
         kept = torch.arange(first - 1, labels.shape[1] - 1, device=labels.device)
@@ -256,15 +258,15 @@ class WeightedTrainer(SFTTrainer):
 
 
 def _has_fast_bf16() -> bool:
-    """Whether this CPU multiplies bf16 itself: a step then takes 40 % of its time in fp32; elsewhere five times it."""
+    """Whether this CPU has native bf16: a step then takes 40 % of its fp32 time, on other CPUs five times as long."""
     asked = [getattr(torch.cpu, f"_is_{kind}_supported", None) for kind in ("avx512_bf16", "amx_tile")]
     return any(bool(ask()) for ask in asked if ask is not None)
 
 
 class _OrderOfEpoch(torch.utils.data.Sampler[int]):
-    """Rows of like length together, in an order drawn from seed and epoch: a resume in mid-epoch reads what is left.
+    """Batches rows of similar length in an order drawn from seed and epoch, so that a resumed epoch reads the rest.
 
-    The library draws it from the global generator, and no checkpoint holds that as it was when the epoch began.
+    The library draws it from the global generator, whose state at the start of the epoch is in no checkpoint.
     """
 
     def __init__(self, grouped: LengthGroupedSampler, seed: int) -> None:
@@ -285,7 +287,7 @@ class _OrderOfEpoch(torch.utils.data.Sampler[int]):
 
 
 class _Collator:
-    """Rows padded on the right to the longest of a batch."""
+    """Pads rows on the right to the longest in the batch."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._filler = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
@@ -305,12 +307,12 @@ class _Collator:
 
 
 def _end_token(tokenizer: "PreTrainedTokenizerBase", closing: str) -> int:
-    """The special token with which the chat template closes a turn, else the one that ends a text."""
+    """The special token with which the chat template ends a turn, otherwise the end-of-text token."""
     after = tokenizer(closing, add_special_tokens=False).input_ids[:1] if closing else []
     if after and after[0] in tokenizer.all_special_ids:
         return int(after[0])
     if tokenizer.eos_token_id is None:
-        raise InputError("fine-tuning: the tokenizer names no end-of-text token; use an instruction-tuned model")
+        raise InputError("fine-tuning: the tokenizer has no end-of-text token; use an instruction-tuned model")
     return int(tokenizer.eos_token_id)
 
 
@@ -328,17 +330,17 @@ def _dataset(rows: Sequence[TokenRow]) -> Dataset:
 
 
 def lora_adapters(rank: int) -> Any:
-    """Adapters on all linear layers but the head. Raises JobError for a rank below 1."""
+    """Adapters on all linear layers except the head. Raises JobError for a rank below 1."""
     from peft import LoraConfig
 
     if rank < 1:
-        raise JobError(f"fine-tuning: the LoRA rank is {rank}; give 1 or more, or none to train every weight")
+        raise JobError(f"fine-tuning: the LoRA rank is {rank}; use 1 or more, or none to train all weights")
     return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
 
 
 def _refuse_unusable(rows: Sequence[TokenRow], validation: Sequence[TokenRow]) -> None:
     if not rows:
-        raise JobError("fine-tuning: there is no row to learn from; accept or label more variants")
+        raise JobError("fine-tuning: there are no rows to learn from; accept or label more variants")
     for row in (*rows, *validation):
         if not 0 < row.completion_start < len(row.tokens):
             raise JobError("fine-tuning: a row has no prompt or no completion; its tokens are not what inference reads")
@@ -347,7 +349,7 @@ def _refuse_unusable(rows: Sequence[TokenRow], validation: Sequence[TokenRow]) -
 
 
 def weights_digest(parameters: Sequence[torch.nn.Parameter]) -> str:
-    """SHA-256 over the values, by which a training proves that it changed them."""
+    """SHA-256 over the values, used to prove that a training changed them."""
     total = hashlib.sha256()
     for parameter in parameters:
         total.update(parameter.detach().float().cpu().numpy().tobytes())

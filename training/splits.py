@@ -1,8 +1,8 @@
-"""In which part a question cluster stands: train, validation, calibration or gate. Drawn once; never redrawn.
+"""The part of a question cluster: train, validation, calibration or gate. Drawn once, never redrawn.
 
-Only `train` is learnt from. Early stopping looks at `validation`, calibration and thresholds at `calibration`, and
-`gate` is kept for judging verifiers and generators. The parts fill by quota within each benchmark, the gate first to
-the few questions without which it says nothing. Refuses to look at labels or verdicts: they must not move a question.
+Models learn only from `train`. `validation` is for early stopping, `calibration` for calibration and thresholds, and
+`gate` for judging verifiers and generators. Parts fill by quota within each benchmark, starting with the minimum that
+the gate needs. Refuses to look at labels or verdicts: they must not move a question.
 """
 
 from collections import Counter
@@ -19,15 +19,15 @@ SHARES_PERCENT: Final[Mapping[Part, int]] = {"train": 50, "validation": 10, "cal
 def assign(
     clusters: Mapping[str, str], standing: Mapping[str, tuple[str, Part]], *, learnt: Collection[str], seed: int
 ) -> dict[str, Part]:
-    """The parts of those of `clusters` that have none yet; the same arguments give the same parts.
+    """Parts for those of `clusters` that have none yet; the same arguments give the same parts.
 
-    Each goes where its benchmark lacks most, in an order that `seed` and the cluster's id alone decide.
+    Each goes where its benchmark is shortest of its quota, in an order decided only by `seed` and the cluster's id.
 
     Args:
         clusters: cluster to its benchmark.
-        standing: cluster to its benchmark and the part in which it stands for good.
-        learnt: what the sample's first verifier has learnt from. They are `train` and use up no quota: all that people
-            label of the sample's other questions is split like that of any benchmark.
+        standing: cluster to its benchmark and its permanent part.
+        learnt: what the sample's first verifier was trained on. They are `train` and count towards no quota, so that
+            the sample's other questions are split like those of any benchmark.
     """
     filled: dict[str, Counter[Part]] = {}
     for cluster, (benchmark, part) in standing.items():
@@ -47,7 +47,7 @@ def assign(
 
 
 def _most_lacking(count: Counter[Part]) -> Part:
-    """The part that lacks most once one more has come; of equals the first of PARTS."""
+    """The part furthest below its quota once one more is added; ties go to the first of PARTS."""
     if count["gate"] < min(MIN_GATE_QUESTIONS, count["train"]):
         return "gate"
     whole = count.total() + 1

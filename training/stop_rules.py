@@ -1,7 +1,7 @@
-"""When a training by reward stops before its last step, and why, in words. Pure: a run's figures in, a reason out.
+"""When a GRPO training stops before its last step, and why, in words. Pure: a run's figures in, a reason out.
 
-A rule compares moving averages, never single steps: a step holds a few groups of a few types, and they differ.
-Where a figure has no natural bound (length, entropy, variety) it is held against its own beginning.
+Rules compare moving averages, never single steps: a step has only a few groups of a few types, and they vary.
+A figure without a natural bound (length, entropy, variety) is compared with its own beginning.
 The rules are those of ADR 9; the numbers were chosen by hand.
 """
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 StepFigures = Mapping[str, float | None]
-"""`step`, and figures under the run's metric names; a step may have several of these, each with other figures."""
+"""`step`, and figures under the run's metric names; a step may have several entries, each with different figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """`window`: steps of a moving average; nothing stops before one is full.
+    """`window`: length of the moving average in steps; nothing stops before it is full.
 
-    `most_kl` is in nats a token, `probe_tolerance` in nats a token too, `reward_rise` in reward. The `..._ratio`
-    rules are held against the first window. A rule that is None never stops.
+    `most_kl` and `probe_tolerance` are in nats per token, `reward_rise` in reward. The `..._ratio` rules compare with
+    the first window. A rule that is None never stops.
     """
 
     window: int = 10
@@ -34,16 +34,16 @@ class StopRules:
 
 
 def reason_to_stop(history: Sequence[StepFigures], rules: StopRules) -> str | None:
-    """One sentence with the figures that broke a rule, None while none is broken.
+    """One sentence with the figures that broke a rule; None if none is broken.
 
     Args:
-        history: in the order of its steps, from the first one on, also after a resume.
+        history: in step order, from the first step on, even after a resume.
     """
     return _beyond_bounds(history, rules) or _far_from_start(history, rules) or _proxy_rises_probe_falls(history, rules)
 
 
 def is_unscorable(history: Sequence[StepFigures], rules: StopRules) -> bool:
-    """Whether the verifier gave no verdict at all in the last `unscorable_steps` steps in which it was asked."""
+    """Whether the verifier gave no verdict at all in the last `unscorable_steps` steps that used it."""
     shares = _values(history, "judged_share")[-rules.unscorable_steps :]
     return len(shares) == rules.unscorable_steps and not any(shares)
 
@@ -51,17 +51,17 @@ def is_unscorable(history: Sequence[StepFigures], rules: StopRules) -> bool:
 def _beyond_bounds(history: Sequence[StepFigures], rules: StopRules) -> str | None:
     kl = _average(history, "kl", rules.window)
     if kl is not None and rules.most_kl is not None and kl > rules.most_kl:
-        return f"the policy is {kl:.2f} nats a token from where it began, more than {rules.most_kl:g}"
+        return f"the KL divergence from the start is {kl:.2f} nats per token, above the limit of {rules.most_kl:g}"
     zero = _average(history, "zero_variance_share", rules.window)
     if zero is not None and rules.most_zero_variance_share is not None and zero > rules.most_zero_variance_share:
-        return f"{zero:.0%} of the groups of the last {rules.window} steps taught nothing: their replies earned alike"
+        return f"{zero:.0%} of the groups in the last {rules.window} steps gave no training signal: equal rewards"
     return None
 
 
 def _far_from_start(history: Sequence[StepFigures], rules: StopRules) -> str | None:
     for name, least, most, words in (
-        ("entropy", rules.least_entropy_ratio, None, "the entropy fell from {:.3f} to {:.3f} nats a token"),
-        ("distinct_2", rules.least_distinct_ratio, None, "distinct word pairs in a group fell from {:.2f} to {:.2f}"),
+        ("entropy", rules.least_entropy_ratio, None, "the entropy fell from {:.3f} to {:.3f} nats per token"),
+        ("distinct_2", rules.least_distinct_ratio, None, "distinct bigrams in a group fell from {:.2f} to {:.2f}"),
         ("completion_tokens", None, rules.most_length_ratio, "replies grew from {:.0f} to {:.0f} tokens"),
     ):
         values = _values(history, name)
@@ -74,14 +74,14 @@ def _far_from_start(history: Sequence[StepFigures], rules: StopRules) -> str | N
 
 
 def _proxy_rises_probe_falls(history: Sequence[StepFigures], rules: StopRules) -> str | None:
-    """The reward since the best probe, and the probe since then."""
+    """Compares reward and probe since the best probe (ADR 9)."""
     probes = [(int(entry["step"] or 0), value) for entry in history if (value := _number(entry, "probe")) is not None]
     if rules.probe_tolerance is None or len(probes) < 2:
         return None
     best_step, best = max(probes, key=lambda probe: probe[1])
     _, latest = probes[-1]
     rewards = [(int(entry["step"] or 0), value) for entry in history if (value := _number(entry, "reward")) is not None]
-    # a probe at step 0 has no reward before it: the first window stands for it
+    # a probe at step 0 has no reward before it, so the first window is used
     before = [value for step, value in rewards if step <= max(best_step, rules.window)][-rules.window :]
     now = [value for step, value in rewards if step > best_step][-rules.window :]
     if best - latest <= rules.probe_tolerance or len(now) < rules.window or not before:
@@ -90,8 +90,8 @@ def _proxy_rises_probe_falls(history: Sequence[StepFigures], rules: StopRules) -
     if rise <= rules.reward_rise:
         return None
     return (
-        f"the reward rose from {fmean(before):.2f} to {fmean(now):.2f} while the probe of items that people judged "
-        f"fell from {best:.2f} to {latest:.2f}: the policy learns to please the verifier"
+        f"the reward rose from {fmean(before):.2f} to {fmean(now):.2f} while the probe of human-labelled items "
+        f"fell from {best:.2f} to {latest:.2f}: the policy is exploiting the verifier"
     )
 
 

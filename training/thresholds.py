@@ -1,4 +1,4 @@
-"""Thresholds for a target precision of what a verifier accepts, with a bound that labels prove, not with a guess."""
+"""Thresholds at which the variants a verifier accepts reach a target precision, with a bound proved by labels."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _SHARES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """From `probability` on the label is yes: so it was for `accepted` labels, of which people call `right` right.
+    """The label is yes from `probability` on: that accepts `accepted` labels, `right` of them correctly.
 
     `precision_bound` is the lower 95 % bound of the precision of what it accepts.
     """
@@ -29,7 +29,7 @@ class Threshold:
 
 
 def precision_lower_bound(right: int, accepted: int, *, confidence: float) -> float:
-    """The one-sided Clopper-Pearson bound of a share, 0 where nothing is right.
+    """The one-sided Clopper-Pearson lower bound of a share; 0 if nothing is right.
 
     Source: Clopper and Pearson (1934), "The use of confidence or fiducial limits".
     """
@@ -41,12 +41,12 @@ def precision_lower_bound(right: int, accepted: int, *, confidence: float) -> fl
 def threshold_for(
     truths: Truths, probabilities: Probabilities, *, target_precision: float, confidence: float = CONFIDENCE
 ) -> Threshold | None:
-    """The lowest threshold whose accepted set is right at `target_precision` or above, with `confidence`; else None.
+    """The lowest threshold whose accepted set has at least `target_precision`, with `confidence`; otherwise None.
 
-    Never below 0.5: where nearly everything holds, an item that probably does not is still no yes. Accepted shares are
-    tried in tenths, the smallest first that could prove the precision at all, until one does not: with the order fixed
-    beforehand each takes the whole risk. (200 drawn labels of a good verifier proved 0.95 in half of 200 draws so, and
-    never with each share held to a tenth of the risk.) Rows count as independent, those of one question too.
+    Never below 0.5: even if nearly everything holds, an item that probably does not is not a yes. Accepted shares are
+    tried in tenths, from the smallest that could prove the precision until one fails; because the order is fixed
+    beforehand, each test may use the whole risk. (With 200 sampled labels of a good verifier, this proved 0.95 in half
+    of 200 draws; splitting the risk into tenths never did.) Rows count as independent, even those of one question.
     """
     found = None
     for tried in _sequence(truths, probabilities, target_precision, confidence):
@@ -59,7 +59,7 @@ def threshold_for(
 def first_tried(
     truths: Truths, probabilities: Probabilities, *, target_precision: float, confidence: float = CONFIDENCE
 ) -> Threshold:
-    """Where `threshold_for` begins; what accepts the most where nothing could prove the precision. Needs a row."""
+    """Where `threshold_for` starts; the largest accepted share if none could prove the precision. Needs a row."""
     sequence = _sequence(truths, probabilities, target_precision, confidence)
     return next(sequence, _at_share(truths, probabilities, _SHARES, confidence))
 
@@ -67,7 +67,7 @@ def first_tried(
 def _sequence(
     truths: Truths, probabilities: Probabilities, target_precision: float, confidence: float
 ) -> Iterator[Threshold]:
-    """By share, those whose size would prove the precision if all that they accept were right."""
+    """By share, those large enough to prove the precision if everything accepted were right."""
     for share in range(1, _SHARES + 1) if len(truths) else ():
         tried = _at_share(truths, probabilities, share, confidence)
         if precision_lower_bound(tried.accepted, tried.accepted, confidence=confidence) >= target_precision:
@@ -75,7 +75,7 @@ def _sequence(
 
 
 def _at_share(truths: Truths, probabilities: Probabilities, share: int, confidence: float) -> Threshold:
-    """Of accepting `share` tenths of the rows, the most probable first; rows as probable as the last come along."""
+    """Accepts `share` tenths of the rows, most probable first, including ties with the last."""
     last = max(math.ceil(len(truths) * share / _SHARES), 1) - 1
     probability = max(float(np.sort(probabilities)[::-1][last]), DEFAULT_THRESHOLD)
     accepted = probabilities >= probability

@@ -1,6 +1,6 @@
-"""What every trainer of ours does beside training: metrics and progress of the run, cancel, checkpoints to resume from.
+"""What all our trainers share: the run's metrics and progress, cancellation, and checkpoints to resume from.
 
-Owns the mark that makes a checkpoint whole, and how a trainer's config is made from a run's settings. Refuses to train.
+Owns the marker of a complete checkpoint, and building a trainer's config from a run's settings. Refuses to train.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from engine.jobs.report import Reporter
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_MARK: Final = "complete"
-"""A file in a checkpoint's folder, written after everything else; a folder without it was cut short."""
+"""A file in a checkpoint's folder, written after everything else; a folder without it is incomplete."""
 
 METRIC_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -43,16 +43,16 @@ _Config = TypeVar("_Config", bound=transformers.TrainingArguments)
 
 
 class RunHooks(transformers.TrainerCallback):
-    """Turns a trainer's events into the run's, and a cancel into a checkpoint and an end.
+    """Turns a trainer's events into the run's, and a cancellation into a checkpoint and a stop.
 
-    `names` chooses which of the trainer's metrics are told, and under which name. After `train()` the caller asks
-    `raise_if_cancelled()`: the trainer itself ends a cancelled training as if it were done.
+    `names` selects which of the trainer's metrics are reported, and under which name. After `train()` the caller must
+    call `raise_if_cancelled()`: the trainer itself ends a cancelled training as if it were done.
     """
 
     def __init__(
         self, report: Reporter, *, total_steps_text: str = "", names: Mapping[str, str] = METRIC_NAMES
     ) -> None:
-        """`total_steps_text`: what the steps are, for the line of progress ("fine-tuning the generator")."""
+        """`total_steps_text`: describes the steps in progress messages ("fine-tuning the generator")."""
         self._report = report
         self._text = total_steps_text
         self._names = names
@@ -67,7 +67,7 @@ class RunHooks(transformers.TrainerCallback):
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
         for name, value in (logs or {}).items():
-            if name not in self._names or value is None:  # TRL's word for a step without such a figure
+            if name not in self._names or value is None:  # TRL's value for a step without such a figure
                 continue
             if math.isfinite(value):
                 self._report.metric(self._names[name], float(value), state.global_step)
@@ -99,15 +99,15 @@ class RunHooks(transformers.TrainerCallback):
         (folder / CHECKPOINT_MARK).write_text(f"{state.global_step}\n", "utf-8")
 
     def raise_if_cancelled(self) -> None:
-        """Raises JobCancelledError where a person stopped the training; its last checkpoint stays for a resume."""
+        """Raises JobCancelledError if a user stopped the training; its last checkpoint is kept for a resume."""
         if self.is_cancelled:
             raise JobCancelledError("cancelled by a user")
 
 
 def last_checkpoint(work: Path) -> Path | None:
-    """The whole checkpoint of the most steps under `work`; those that were cut short are removed.
+    """The latest complete checkpoint under `work`; incomplete ones are removed.
 
-    The best one that it names is the one under `work`, wherever the training began: a run folder may have moved.
+    Its reference to the best checkpoint is updated to `work`, because the run folder may have moved.
     """
     whole: dict[int, Path] = {}
     for folder in work.glob("checkpoint-*"):
@@ -115,7 +115,7 @@ def last_checkpoint(work: Path) -> Path | None:
         if steps.isdigit() and (folder / CHECKPOINT_MARK).is_file():
             whole[int(steps)] = folder
         else:
-            logger.warning("checkpoint %s was cut short; it is removed", folder)
+            logger.warning("checkpoint %s is incomplete and was removed", folder)
             shutil.rmtree(folder, ignore_errors=True)
     if not whole:
         return None
@@ -132,12 +132,12 @@ def last_checkpoint(work: Path) -> Path | None:
 def trainer_config(
     config_class: type[_Config], work: Path, *, seed: int, defaults: Mapping[str, object], overrides: Mapping[str, Any]
 ) -> _Config:
-    """The trainer's own config: our defaults, then a person's overrides under the names that TRL gives them.
+    """The trainer's own config: our defaults, then the user's overrides under TRL's names.
 
-    For one GPU, where there are several the first that CUDA_VISIBLE_DEVICES leaves.
+    Uses one GPU, the first one visible through CUDA_VISIBLE_DEVICES.
 
     Raises:
-        JobError: a name that the config does not know, one that the run sets itself, or a value that does not fit.
+        JobError: an unknown name, one that the run sets itself, or an invalid value.
     """
     kind = config_class.__name__
     known = {field.name for field in dataclasses.fields(config_class) if field.init}
@@ -146,13 +146,13 @@ def trainer_config(
             raise JobError(f"{kind}: {name} is set by the run itself; leave it out")
         if name not in known:
             near = sorted(other for other in known if name.lower() in other or other in name.lower())[:3]
-            hint = f"; near are {', '.join(near)}" if near else ""
-            raise JobError(f"{kind}: there is no setting {name!r}{hint}; take a name of TRL's {kind}")
+            hint = f"; did you mean {' or '.join(near)}?" if near else f"; use a name of TRL's {kind}"
+            raise JobError(f"{kind}: there is no setting {name!r}{hint}")
     settings = {**defaults, **overrides, "output_dir": str(work), "seed": seed, "report_to": "none"}
     try:
         config = config_class(**settings)
     except (ValueError, TypeError, KeyError, ImportError) as exc:
         reason = first_line(exc)
-        raise JobError(f"{kind}: the settings do not fit together ({reason}); correct them") from exc
-    config._n_gpu = min(config.n_gpu, 1)  # the library would spread over all that it sees, and has no setting for it
+        raise JobError(f"{kind}: the settings are invalid ({reason}); correct them") from exc
+    config._n_gpu = min(config.n_gpu, 1)  # the library would use all visible GPUs, and has no setting for it
     return config

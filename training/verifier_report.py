@@ -1,4 +1,4 @@
-"""What the training of a verifier measured, as a value that travels from the job to the page.
+"""The figures of a verifier training, as a value that travels from the job to the page.
 
 Owns the shape of the run's counts and of `outputs/report.json`; the trainers fill it. Refuses to judge it.
 """
@@ -15,17 +15,17 @@ from engine.verifier_metrics import TargetQuality, VerifierMetrics
 from training.calibrate import CalibrationReport
 
 TrainingMethod = Literal["era", "ira"]
-"""How a language model is trained to judge: each dimension on its own, or validity at once."""
+"""How a language model is trained to judge: each dimension separately, or validity in one pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierTraining:
-    """`targets` and `types` are out of fold for a feature verifier, and on held-out labels for a language model.
+    """`targets` and `types` are out-of-fold figures for a feature verifier, held-out figures for a language model.
 
-    `variants` were learnt from, of `groups` question clusters. `held_out` and `calibration` are None where no label
-    was kept aside for them. `with_embeddings` is a feature verifier's alone; what follows it, to
-    `resumed_from_step`, a language model's. `methods`: both on the validity of the same held-out variants, where
-    they were compared.
+    `variants` were trained on, from `groups` question clusters. `held_out` and `calibration` are None if there are no
+    labels for them. `with_embeddings` is for feature verifiers only; the fields after it, up to `resumed_from_step`,
+    for language models only. `methods`: if both were compared, their figures on validity for the same held-out
+    variants.
     """
 
     variants: Count
@@ -49,7 +49,7 @@ _VERIFIER_TRAINING: Final = TypeAdapter(VerifierTraining)
 
 
 def verifier_training_as_json(training: VerifierTraining) -> dict[str, Any]:
-    """For a run's counts; without the keys of what was not measured."""
+    """For a run's counts; without keys for what was not measured."""
     content = dumped(_VERIFIER_TRAINING, training)
     return {name: value for name, value in content.items() if value is not None}
 

@@ -1,7 +1,7 @@
-"""Training rows of a language-model verifier: what `engine.verify` reads of an item, then the person's answer.
+"""Training rows of a language-model verifier: the item as `engine.verify` reads it, then the human answer.
 
-ERA: one row a dimension that was answered. IRA: one row a variant whose validity is known. The answer is one token, the
-one whose probability is read at inference. Refuses tokenizers that split it. Source: SAGE, arXiv 2605.12022 (ERA, IRA).
+ERA: one row per answered dimension. IRA: one row per variant with known validity. The answer is one token, the one
+whose probability is read at inference. Refuses tokenizers that split it. Source: SAGE, arXiv 2605.12022 (ERA, IRA).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _MOST_WEIGHT: Final = 10.0
-"""Of a rare answer's rows: beyond it a handful of labels would steer every step that they are in."""
+"""The largest weight of a rare answer's row: above it, a handful of labels would dominate their steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassWeights:
-    """What a row of each answer counts, so that both answers of a target count the same together."""
+    """The weight of a row with each answer, chosen so that a target's two answers have equal total weight."""
 
     yes: float
     no: float
@@ -37,17 +37,17 @@ class ClassWeights:
 
 
 def method_targets(method: TrainingMethod) -> tuple[VerdictTarget, ...]:
-    """What the model is asked for."""
+    """The targets the model judges."""
     return ("valid",) if method == "ira" else tuple(dimension.key for dimension in DIMENSIONS)
 
 
 def class_weights(
     answers: Sequence[Answers], groups: Sequence[str], method: TrainingMethod
 ) -> dict[VerdictTarget, ClassWeights]:
-    """By target: 1 on average over its rows, and at most ten for one row.
+    """By target: 1 on average over its rows, and at most ten per row.
 
     Raises:
-        InputError: a target has one answer only, or its answers come from too few question groups.
+        InputError: a target has only one answer, or its answers come from too few question groups.
     """
     weights: dict[VerdictTarget, ClassWeights] = {}
     for target in method_targets(method):
@@ -78,7 +78,7 @@ def ira_rows(
     tokenizer: "PreTrainedTokenizerBase",
     weights: Mapping[VerdictTarget, ClassWeights],
 ) -> list[TokenRow]:
-    """One row for each variant of which validity is known. Raises ModelError as `era_rows` does."""
+    """One row for each variant with known validity. Raises ModelError like `era_rows`."""
     return list(_rows(pairs, answers, tokenizer, weights, "ira"))
 
 

@@ -199,7 +199,7 @@ def test_a_champion_with_one_bit_flipped_is_used_for_nothing_and_stays_champion(
     champion, challenger = registered
     flip_one_bit(champion)
 
-    with pytest.raises(ModelError, match="is not what was registered"):
+    with pytest.raises(ModelError, match="has changed since registration"):
         use(idle, champion, challenger)
 
     assert aliases(idle.settings.models, "verifier")["champion"] == champion.model_id
@@ -213,7 +213,7 @@ def test_a_challenger_with_one_bit_flipped_is_not_promoted_and_the_champion_stay
     champion, challenger = registered
     flip_one_bit(challenger)
 
-    with pytest.raises(ModelError, match="is not what was registered"):
+    with pytest.raises(ModelError, match="has changed since registration"):
         promote_model(idle, OPERATOR, model_id=challenger.model_id, note="better", despite_gate=True)
 
     assert aliases(idle.settings.models, "verifier") == {
@@ -230,7 +230,7 @@ def test_nobody_goes_back_to_a_model_with_one_bit_flipped(
     promote_model(idle, OPERATOR, model_id=challenger.model_id, note="better", despite_gate=True)
     flip_one_bit(champion)
 
-    with pytest.raises(ModelError, match="is not what was registered"):
+    with pytest.raises(ModelError, match="has changed since registration"):
         rollback_model(idle, OPERATOR, role="verifier", note="worse")
 
     assert aliases(idle.settings.models, "verifier")["champion"] == challenger.model_id

@@ -30,7 +30,7 @@ def judge(given, reward, labels=None, warnings=None):
 
 
 def test_the_reward_verifier_does_not_judge_its_own_work(reward):
-    with pytest.raises(JobError, match="would judge what it has rewarded"):
+    with pytest.raises(JobError, match="is also the reward"):
         judge(reward, reward)
 
 
@@ -38,7 +38,7 @@ def test_nor_does_its_copy_in_another_folder_or_under_another_calibration(reward
     copy = saved(tmp_path / "copy", seed=0)
     Calibration(thresholds={"valid": 0.9}).save(copy)
 
-    with pytest.raises(JobError, match="would judge what it has rewarded"):
+    with pytest.raises(JobError, match="is also the reward"):
         refuse_the_reward(copy, reward)
 
 
@@ -60,7 +60,7 @@ def test_with_too_few_labels_there_is_none_and_that_is_said(reward):
 
     assert judge(None, reward, LabelledRows(ROWS.pairs[:1], ROWS.answers[:1], ROWS.groups[:1]), warnings) is None
     assert len(warnings) == 1
-    assert "by contract alone" in warnings[0]
+    assert "uses the contract only" in warnings[0]
 
 
 def test_no_label_at_all_is_too_few(reward):

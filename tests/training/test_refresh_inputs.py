@@ -123,5 +123,5 @@ def test_an_id_that_is_not_whole_among_the_inputs_is_named(tmp_path, name):
 def test_labels_of_the_gate_are_refused(tmp_path):
     folder = run_folder(tmp_path, labels=[label(LABELLED[0], part="gate")])
 
-    with pytest.raises(JobError, match="labels of the gate"):
+    with pytest.raises(JobError, match="gate labels"):
         refresh_inputs(folder, ALL_TYPES)

@@ -25,12 +25,12 @@ def test_a_steady_training_is_not_stopped():
 
 def test_the_kl_is_held_against_its_bound_as_an_average():
     assert reason_to_stop(steps("kl", [0.0, 0.0, 1.4]), RULES) is None
-    assert "0.60 nats a token" in str(reason_to_stop(steps("kl", [0.0, 0.6, 0.6, 0.6]), RULES))
+    assert "0.60 nats per token" in str(reason_to_stop(steps("kl", [0.0, 0.6, 0.6, 0.6]), RULES))
 
 
 def test_groups_that_teach_nothing_stop_it():
     assert reason_to_stop(steps("zero_variance_share", [1.0, 1.0]), RULES) is None
-    assert "100% of the groups of the last 3 steps" in str(
+    assert "100% of the groups in the last 3 steps" in str(
         reason_to_stop(steps("zero_variance_share", [0.0, 1.0, 1.0, 1.0]), RULES)
     )
 

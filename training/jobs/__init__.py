@@ -1,1 +1,1 @@
-"""Jobs that train and that decide: one function over a run folder each, named in `engine.jobs.kinds`."""
+"""Jobs that train or compare models: one function over a run folder each, listed in `engine.jobs.kinds`."""

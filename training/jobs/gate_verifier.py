@@ -1,12 +1,12 @@
-"""The job that compares a challenger with the champion on blind labels of gate questions. It promotes nothing.
+"""The gate job: compares a challenger with the champion on blind labels of gate questions. Promotes nothing.
 
 inputs/questions.parquet, variants.parquet
-inputs/labels.parquet               LABEL_SCHEMA: blind labels of the part `gate`, and no others
-inputs/past_errors.parquet          variant_id: of these, where an earlier verifier was wrong
-outputs/parts/champion, challenger  verdicts so far; what a resumed run does not judge again
+inputs/labels.parquet               LABEL_SCHEMA: blind labels of the part `gate` only
+inputs/past_errors.parquet          variant_id: those that an earlier verifier got wrong
+outputs/parts/champion, challenger  verdicts so far; a resumed run does not judge them again
 outputs/champion_verdicts.parquet, challenger_verdicts.parquet
-outputs/flips.parquet               answers on which the two differ
-outputs/gate.json                   the report; without its flips also the run's counts
+outputs/flips.parquet               items on which the two differ
+outputs/gate.json                   the report; also the run's counts, without the flips
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ DEFAULT_MARGIN: Final = 0.03
 
 
 class GateSettings(BaseModel):
-    """`champion` and `challenger` are folders of verifiers; `target` is where the challenger has to be better.
+    """`champion` and `challenger` are verifier folders; on `target` the challenger has to be better.
 
-    `margin`: how much worse in balanced accuracy still counts as no worse.
-    `batch_rows`: variants between two saves; by the verifier's pace if None.
+    `margin`: how much lower balanced accuracy may be and still count as no worse.
+    `batch_rows`: variants between saves; None to suit the verifier's speed.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -50,14 +50,14 @@ class GateSettings(BaseModel):
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: `gate` (the report without flips), `outcome`, `labels`, `champion_version` and `challenger_version`.
+    """Returns `gate` (the report without flips), `outcome`, `labels`, `champion_version` and `challenger_version`.
 
-    Without any label it ends well, and the report says that nothing can be said.
+    Without labels it succeeds, and the report says that no conclusion is possible.
 
     Raises:
-        JobError: a setting does not fit; a label is not blind, not of the gate, there twice, or has no variant.
+        JobError: a setting is invalid; a label is not blind, not in the gate part, a duplicate, or has no variant.
         ModelError: a verifier is missing, unsafe or cannot be loaded.
-        JobCancelledError: a person stopped it; the verdicts so far stay for a resume.
+        JobCancelledError: a user stopped it; the verdicts so far are kept for a resume.
     """
     spec = folder.spec()
     settings = parsed_settings("gate-verifier", GateSettings, spec.settings)
@@ -80,7 +80,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     folder.write_output("flips", flips_table(found.flips))
     write_json(folder.outputs / "gate.json", {**content, "flips": flips_as_json(found.flips)})
     return {
-        # A run's row is read by every list of runs: the items, which only leads see, stay in the folder.
+        # Every list of runs reads a run's row, so the items, which only leads may see, stay in the folder.
         "gate": content,
         "outcome": found.report.outcome,
         "labels": len(rows),
@@ -96,8 +96,8 @@ def _gate_rows(folder: RunFolder) -> list[GateRow]:
         variant_id = label["variant_id"]
         if label["part"] != "gate" or not label["is_blind"]:
             raise JobError(
-                f"gate-verifier: the label of {variant_id} is {'blind' if label['is_blind'] else 'not blind'} and of "
-                f"the part {label['part']!r}; only blind labels of the part 'gate' judge a verifier"
+                f"gate-verifier: the label of {variant_id} is {'blind' if label['is_blind'] else 'not blind'}, in part "
+                f"{label['part']!r}, but only blind labels in part 'gate' may judge a verifier; start the run again"
             )
         if variant_id in seen:
             raise JobError(f"gate-verifier: {variant_id} is labelled twice; start the run again from the desk")
@@ -111,14 +111,16 @@ def _pairs(folder: RunFolder, rows: Sequence[GateRow]) -> list[Pair]:
     pairs = pair_up(questions_from(folder.read_input("questions")), variants_from(folder.read_input("variants")))
     by_id = {variant.variant_id: (question, variant) for question, variant in pairs}
     if missing := next((row.variant_id for row in rows if row.variant_id not in by_id), None):
-        raise JobError(f"gate-verifier: the label of {missing} has no variant among the run's inputs; start it again")
+        raise JobError(
+            f"gate-verifier: labelled variant {missing} is missing from the run's inputs; start the run again"
+        )
     return [by_id[row.variant_id] for row in rows]
 
 
 def _verdicts(
     folder: RunFolder, report: Reporter, settings: GateSettings, pairs: Sequence[Pair], side: str
 ) -> list[Verdict]:
-    """One verifier at a time: two language models would not fit beside each other."""
+    """One verifier at a time: two language models might not fit into memory."""
     report.progress(0, len(pairs), f"opening the {side}")
     model = folder.model(settings.champion if side == "champion" else settings.challenger)
     step, batch_rows = registered_step(model, datetime.now(UTC))

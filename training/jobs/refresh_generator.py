@@ -1,14 +1,14 @@
-"""The job that makes a better generator: imitation of accepted variants, practice by reward, comparison with before.
+"""The generator refresh job: imitation of accepted variants (SFT), practice with a reward (GRPO), comparison.
 
 inputs/                     see `training.refresh_inputs`
 work/sft/, work/grpo/       checkpoints, to resume from
-work/sft-model/, ...        what a stage made; with work/sft.json, ... it is finished, and a resume goes on after it
-outputs/samples.jsonl       groups of replies of the practice, with their rewards
-outputs/comparison.json     before and after on the same held-out questions
-outputs/model/              safetensors, tokenizer and generator.json; there whole or not at all
+work/sft-model/, ...        a stage's model; once work/sft.json, ... exists the stage is finished and not repeated
+outputs/samples.jsonl       groups of replies from GRPO, with their rewards
+outputs/comparison.json     old and new generator on the same held-out questions
+outputs/model/              safetensors, tokenizer and generator.json; complete or absent
 outputs/report.json         the run's counts
 
-Gate questions are compared on and never learnt from. The reward verifier and the judge of the comparison differ.
+Gate questions are only used for the comparison. The reward verifier and the judge of the comparison differ.
 """
 
 import json
@@ -49,17 +49,17 @@ _COMPARISON: Final = TypeAdapter(GeneratorComparison)
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: a `GeneratorTraining` as JSON.
+    """Returns a `GeneratorTraining` as JSON.
 
     Raises:
-        JobError: a setting does not fit, nothing to learn from or to compare on, nothing scorable.
+        JobError: a setting is invalid, or there is nothing to learn from, compare on or score.
         ModelError: a model cannot be loaded.
-        JobCancelledError: a person stopped it; finished stages and checkpoints stay for a resume.
+        JobCancelledError: a user stopped it; finished stages and checkpoints are kept for a resume.
     """
     spec = folder.spec()
     settings = parsed_settings("refresh-generator", RefreshGeneratorSettings, spec.settings)
     model, told, work = folder.outputs / "model", folder.outputs / "report.json", folder.path / "work"
-    if model.is_dir() and told.is_file():  # stopped between its last file and its result
+    if model.is_dir() and told.is_file():  # stopped after the last file, before the result
         shutil.rmtree(work, ignore_errors=True)
         saved = generator_training_from(json.loads(told.read_text("utf-8")), source=f"the report {told}")
         return generator_training_as_json(saved)
@@ -74,7 +74,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     if not settings.sft.skip:
         made = work / "sft-model"
         imitated = _once(_IMITATION, work / "sft.json", lambda: imitate(plan, work / "sft-model"))
-        shutil.rmtree(work / "sft", ignore_errors=True)  # a checkpoint takes three times the model's room
+        shutil.rmtree(work / "sft", ignore_errors=True)  # a checkpoint takes three times the model's space
     if settings.grpo.steps:
         start, made = made, work / "grpo-model"
         practised = _once(_PRACTICE, work / "grpo.json", lambda: practise(plan, start, work / "grpo-model"))
@@ -98,22 +98,22 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
 
 
 def _once(adapter: TypeAdapter[T], kept: Path, stage: Callable[[], T]) -> T:
-    """What a stage came to when it ended, whether now or before the run was resumed."""
+    """A stage's report, from now or from before the run was resumed."""
     if not kept.is_file():
         write_json(kept, dumped(adapter, stage()))
     return loaded(adapter, json.loads(kept.read_text("utf-8")), source=f"the stage's report {kept}")
 
 
 def _refuse_unusable(folder: RunFolder, settings: RefreshGeneratorSettings, inputs: RefreshInputs) -> None:
-    """What would only be found after hours of training."""
+    """Raises JobError for problems that would otherwise only appear after hours of training."""
     if settings.sft.skip and not settings.grpo.steps:
-        raise JobError("refresh-generator: both stages are left out; take one of them")
+        raise JobError("refresh-generator: both training stages are switched off; switch at least one on")
     if not settings.sft.skip and not inputs.accepted:
-        raise JobError("refresh-generator: no variant of these types is accepted; accept some, or skip imitation")
+        raise JobError("refresh-generator: there are no accepted variants of these types; accept some, or skip SFT")
     if settings.grpo.steps and not inputs.prompts:
-        raise JobError("refresh-generator: there is no question to practise on; import some more")
+        raise JobError("refresh-generator: there are no questions for GRPO; import more")
     if not inputs.held_out:
-        raise JobError("refresh-generator: no question is held out to compare before and after on; import some more")
+        raise JobError("refresh-generator: there are no held-out questions for the comparison; import more questions")
     reward = folder.model(settings.reward_verifier)
     verifier_version(reward)
     if settings.judge is not None:

@@ -1,13 +1,13 @@
-"""The job that trains a verifier on people's labels and says how good it is on questions that it had not seen.
+"""The verifier training job: trains on people's labels and measures the verifier on unseen questions.
 
 inputs/questions.parquet, variants.parquet
-inputs/labels.parquet               LABEL_SCHEMA; variants without a row there are not learnt from
-work/                               checkpoints of a language model's training, to resume from; gone at the end
-outputs/model/                      what `engine.verifiers.open_verifier` opens; there whole or not at all
+inputs/labels.parquet               LABEL_SCHEMA; variants without a label are not used
+work/                               checkpoints of a language model's training, to resume from; removed at the end
+outputs/model/                      what `engine.verifiers.open_verifier` opens; complete or absent
 outputs/report.json                 the run's counts
 
-Weights are learnt from the part `train`, early stop looks at `validation`, maps and thresholds come from
-`calibration`. Refuses labels of the gate.
+Weights are trained on the part `train`, early stopping uses `validation`, maps and thresholds `calibration`. Refuses
+gate labels.
 """
 
 import json
@@ -34,11 +34,11 @@ from training.verifier_report import VerifierTraining, verifier_training_as_json
 
 
 class TrainVerifierSettings(BaseModel):
-    """The settings of a `train-verifier` run.
+    """Settings of a `train-verifier` run.
 
-    `encoder`: of a feature verifier, the folder of the sentence encoder; without one it has fewer features. The others
-    but `target_precision` are a language model's: `base_model` a folder or hub id, the embedded one if None;
-    `lora_rank` None trains all weights; `sft` holds TRL's own options; `compare_methods` trains ERA and IRA.
+    `encoder`: for a feature verifier, the sentence encoder's folder; without it there are fewer features. All others
+    except `target_precision` are for language models: `base_model` is a folder or hub id, or None for the embedded one;
+    `lora_rank` None trains all weights; `sft` holds TRL's own options; `compare_methods` trains both ERA and IRA.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -54,18 +54,18 @@ class TrainVerifierSettings(BaseModel):
 
 
 def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
-    """Counts: a `VerifierTraining` as JSON.
+    """Returns a `VerifierTraining` as JSON.
 
     Raises:
-        JobError: a setting does not fit, or a label has no variant or question, or is of the gate.
-        InputError: no labels, too few labels of one answer, or none to validate with.
+        JobError: a setting is invalid, or a label has no variant or question, or is in the gate part.
+        InputError: no labels, too few labels of one answer, or no validation labels.
         ModelError: the encoder or base model cannot be loaded, or the base model cannot be a verifier.
-        JobCancelledError: a person stopped it; checkpoints stay for a resume, and there is no model.
+        JobCancelledError: a user stopped it; checkpoints are kept for a resume, and there is no model.
     """
     spec = folder.spec()
     settings = parsed_settings("train-verifier", TrainVerifierSettings, spec.settings)
     model, told = folder.outputs / "model", folder.outputs / "report.json"
-    if model.is_dir() and told.is_file():  # stopped between its last file and its result
+    if model.is_dir() and told.is_file():  # stopped after the last file, before the result
         saved = verifier_training_from(json.loads(told.read_text("utf-8")), source=f"the report {told}")
         return verifier_training_as_json(saved)
     parts = labelled_parts(folder)
@@ -166,7 +166,7 @@ def _language(
 
 
 def _base_name(base: str | None) -> str:
-    """What the model's own files call its base: no folder of this machine, which would change the model's id."""
+    """The name of the base in the model's files: not a local path, which would change the model's id."""
     if base is None:
         return EMBEDDED_GENERATOR.title
     return base if is_hub_id(base) else Path(base).name

@@ -1,6 +1,6 @@
-"""The generator's stages: the embedded model as it is, after fine-tuning, after training by reward.
+"""The generator's stages: the embedded model as it is, after fine-tuning, after reinforcement (GRPO).
 
-Questions are split once: those learnt from, those that prompt training by reward, those that the reward verifier and
+Questions are split once: those learnt from, those that prompt GRPO, those that the reward verifier and
 those that the judge learnt from, and the held-out ones on which the three generators are compared.
 """
 
@@ -180,7 +180,7 @@ def compare_sft(folder: Path) -> Mapping[str, Any]:
 
 
 def compare_grpo(folder: Path) -> Mapping[str, Any]:
-    """What training by reward changed, and both together."""
+    """What GRPO changed, and both together."""
     return {
         "grpo over sft": _differences(folder, "sft", "grpo"),
         "grpo over sft, trained types": _differences(folder, "sft", "grpo", only=GRPO_TYPES),

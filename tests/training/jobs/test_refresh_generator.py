@@ -155,7 +155,7 @@ def test_a_finished_stage_is_kept_and_the_next_goes_on_at_its_checkpoint(
 ) -> None:
     folder = refresh(tmp_path / "r_1", writer, reward)
     with pytest.raises(JobCancelledError):
-        run(folder, CancelledIn(folder, "training by reward"))
+        run(folder, CancelledIn(folder, "reinforcement"))
     told = metrics(folder, "imitation/loss")
     assert not (folder.outputs / "model").exists()
 
@@ -194,17 +194,17 @@ def test_what_is_not_imitated_or_cannot_stop_it_early_is_told(writer: Path, rewa
     assert run_job(folder).error == ""
 
     told = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
-    assert any("1 of 2 accepted variants take more than 1024 tokens" in text for text in told)
-    assert any("imitation makes all its steps" in text for text in told)
+    assert any("1 of 2 accepted variants are longer than 1024 tokens" in text for text in told)
+    assert any("supervised training runs without early stopping" in text for text in told)
 
 
 def test_before_hours_of_training_it_says_what_would_stop_it_later(writer: Path, reward: Path, tmp_path: Path) -> None:
     told = {
         "there is no setting 'learning_speed'": {"grpo": {"steps": 2, "overrides": {"learning_speed": 1}}},
         "there is no setting 'epochs'": {"sft": {"epochs": 2}},
-        "both stages are left out": {"sft": {"skip": True}, "grpo": {"steps": 0}},
-        "would judge what it has rewarded": {"judge": str(reward)},
-        "needs the server's address": {"grpo": {"steps": 2, "vllm": {"mode": "server"}}},
+        "both training stages are switched off": {"sft": {"skip": True}, "grpo": {"steps": 0}},
+        "is also the reward": {"judge": str(reward)},
+        "needs the server's url": {"grpo": {"steps": 2, "vllm": {"mode": "server"}}},
         "setting types": {"types": []},
         "no such folder": {"base_model": str(tmp_path / "nowhere")},
         "there is no verifier": {"reward_verifier": str(tmp_path)},
@@ -219,7 +219,7 @@ def test_a_held_out_question_is_not_learnt_from(writer: Path, reward: Path, tmp_
     inputs = inputs_of()
     mixed = {**inputs, "prompts": pa.table({"question_id": inputs["held_out"]["question_id"]})}
 
-    assert "is held out for the comparison and learnt from too" in failed(
+    assert "is both held out for the comparison and used for training" in failed(
         refresh(tmp_path / "r", writer, reward, mixed)
     )
 
@@ -227,10 +227,10 @@ def test_a_held_out_question_is_not_learnt_from(writer: Path, reward: Path, tmp_
 def test_a_gate_label_is_refused(writer: Path, reward: Path, tmp_path: Path) -> None:
     gate = [label(ACCEPTED.variant_id, "g", "gate", (True, True, True))]
 
-    assert "labels of the gate" in failed(refresh(tmp_path / "r", writer, reward, inputs_of(gate)))
+    assert "gate labels" in failed(refresh(tmp_path / "r", writer, reward, inputs_of(gate)))
 
 
 def test_with_nothing_accepted_of_the_types_it_says_so(writer: Path, reward: Path, tmp_path: Path) -> None:
-    assert "no variant of these types is accepted" in failed(
+    assert "no accepted variants of these types" in failed(
         refresh(tmp_path / "r", writer, reward, types=["restatement"])
     )

@@ -245,8 +245,8 @@ def in_two_parts() -> list[dict[str, object]]:
         ([], "there are no labels to learn from"),
         (only_of("train", "calibration"), "there are no validation labels"),
         ([row for row in labels() if row["group"] == GROUPS[0]], "TC is answered yes for 1 questions"),
-        ([{**row, "part": "gate"} for row in labels()], "is of the part 'gate'"),
-        (in_two_parts(), "is in the parts"),
+        ([{**row, "part": "gate"} for row in labels()], "is in part 'gate'"),
+        (in_two_parts(), "is in both"),
     ],
 )
 def test_labels_that_cannot_teach_are_refused_in_one_line(

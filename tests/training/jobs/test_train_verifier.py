@@ -154,7 +154,7 @@ def test_too_few_calibration_labels_leave_the_maps_that_it_has_and_it_says_so(tm
     assert any("9 calibration labels are too few" in text for text in said)
     assert Calibration.load(folder.outputs / "model") is None
     assert "+c" not in str(counts["verifier_version"])
-    assert "9 calibration labels, and at least 20 are needed" in counts["calibration"]["TC"]["note"]
+    assert "9 calibration labels, but at least 20 are needed" in counts["calibration"]["TC"]["note"]
 
 
 def test_a_precision_that_no_threshold_reaches_is_said(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_gate_label_is_never_learnt_from(tmp_path: Path) -> None:
     result = run_job(folder)
 
     assert result.state == "failed"
-    assert "is of the part 'gate'" in result.error
+    assert "is in part 'gate'" in result.error
     assert not (folder.outputs / "model").exists()
 
 

@@ -381,7 +381,7 @@ def test_a_limit_is_counted_too_and_one_that_is_too_low_is_refused(desk: Desk) -
 
     assert (found.labels, found.first_labels, found.first_labels_kept) == (100, 214, 100)
     assert [(it.reason, it.labels) for it in found.left_out] == [("over the most labels that were asked for", 114)]
-    with pytest.raises(InputError, match="65 of the 214 first ones are always kept"):
+    with pytest.raises(InputError, match="65 of the 214 first labels are always kept"):
         preview_training(desk, OPERATOR, role="verifier", max_labels=64)
 
 
