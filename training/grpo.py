@@ -108,7 +108,7 @@ def vllm_overrides(mode: VllmMode, url: str | None) -> dict[str, object]:
         JobError: server mode without an address, or an address in another mode.
     """
     if (mode == "server") != (url is not None):
-        raise JobError("GRPO: vLLM server mode needs the server's url, and no other mode accepts one; correct vllm")
+        raise JobError("GRPO: vLLM server mode needs the server's address, and no other mode accepts one; correct vllm")
     if mode == "off":
         return {}
     return {"use_vllm": True, "vllm_mode": mode, **({"vllm_server_base_url": url} if url is not None else {})}

@@ -213,7 +213,7 @@ def after_rollback(models: Path, role: ModelRole) -> str | None:
         return standing["previous"]
     if role == "generator" and "champion" in standing:
         return None
-    raise ConflictError(f"there is no previous {role} to roll back to; `sagedesk model list` shows all models")
+    raise ConflictError(f"there is no {role} to roll back to; `sagedesk model list` shows all models")
 
 
 def roll_back(models: Path, role: ModelRole) -> RegisteredModel | None:

@@ -133,7 +133,9 @@ def test_the_choice_is_by_seed_and_content_and_keeps_the_order_of_the_labels() -
 def test_a_limit_below_what_is_always_kept_is_refused_with_the_least() -> None:
     labels = [a_label(number, source="sample") for number in range(50)]
 
-    with pytest.raises(InputError, match="at most 14 labels: 15 of the 50 first labels are always kept"):
+    with pytest.raises(
+        InputError, match="a maximum of 14 labels is too low: 15 of the 50 first labels are always kept"
+    ):
         select(labels, max_labels=14, seed=1)
 
 

@@ -149,7 +149,7 @@ def test_a_cancel_keeps_a_checkpoint_and_leaves_no_model(writer, tmp_path):
 def test_nothing_scorable_ends_it_in_one_line_and_leaves_no_model(writer, tmp_path):
     dumb = FakeVerifier(lambda _: None, version="dumb:1")
 
-    with pytest.raises(JobError, match="in 2 steps the verifier dumb:1 gave no verdict") as failed:
+    with pytest.raises(JobError, match="for 2 steps the verifier dumb:1 gave no verdict") as failed:
         trained(writer, tmp_path, verifier=dumb, stop=StopRules(unscorable_steps=2), max_steps=9)
 
     assert "\n" not in str(failed.value)
@@ -170,7 +170,7 @@ def test_a_broken_rule_stops_it_with_its_reason_and_keeps_the_model(writer, tmp_
     tuned = trained(writer, tmp_path, stop=StopRules(window=2, most_kl=-1.0))
 
     assert tuned.steps == 2
-    assert tuned.stop_reason.startswith("stopped at step 2: the policy is")
+    assert tuned.stop_reason.startswith("stopped at step 2: the KL divergence")
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert tuned.stop_reason in (tmp_path / "events.jsonl").read_text()
 

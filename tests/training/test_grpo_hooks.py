@@ -37,7 +37,7 @@ def test_a_broken_rule_stops_the_trainer_and_is_told_once(tmp_path):
     watch.on_log(None, SimpleNamespace(log_history=history, global_step=3), control)
 
     assert control.should_training_stop
-    assert watch.reason.startswith("stopped at step 3: the policy is 2.00 nats per token")
+    assert watch.reason.startswith("stopped at step 3: the KL divergence from the start is 2.00 nats per token")
     messages = [json.loads(line)["text"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert messages == [watch.reason]
 

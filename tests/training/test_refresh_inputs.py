@@ -36,7 +36,7 @@ def ids_table(column, ids):
 
 
 def run_folder(path: Path, **changed: object) -> RunFolder:
-    """The sample's labels of three questions, each in its part; a fourth question is held out."""
+    """The sample's labels of three questions, each in its part; a fourth question is both held out."""
     ids = {
         "accepted": [it for it in LABELLED if it.variant.question_id == LEARNT.question_id and it.answers.is_valid],
         "probe": [it for it in LABELLED if it.variant.question_id == CHECKED.question_id],
@@ -110,7 +110,7 @@ def test_an_item_that_nobody_decided_is_no_probe(tmp_path):
 def test_a_held_out_question_among_what_is_imitated_is_refused(tmp_path):
     folder = run_folder(tmp_path, held_out=[CHECKED.question_id])
 
-    with pytest.raises(JobError, match=f"{CHECKED.question_id} is held out"):
+    with pytest.raises(JobError, match=f"{CHECKED.question_id} is both held out"):
         refresh_inputs(folder, ALL_TYPES)
 
 

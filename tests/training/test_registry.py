@@ -160,7 +160,7 @@ def test_the_first_verifier_stays_where_there_is_nothing_to_go_back_to(tmp_path:
     first = registered(tmp_path, "one")
     promote(models, "verifier", first.model_id)
 
-    with pytest.raises(ConflictError, match="no verifier to go back to"):
+    with pytest.raises(ConflictError, match="no verifier to roll back to"):
         roll_back(models, "verifier")
 
     assert aliases(models, "verifier") == {"champion": first.model_id}
