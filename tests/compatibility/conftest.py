@@ -1,0 +1,24 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ui.desk.context import Desk
+from ui.desk.settings import Settings
+from ui.desk.wiring import close_desk, open_desk
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a desk that has no variable set; not there yet."""
+    for name in [name for name in os.environ if name.startswith(("SAGEDESK_", "LABEL_STUDIO_"))]:
+        monkeypatch.delenv(name)
+    return tmp_path / "var"
+
+
+@pytest.fixture
+def desk(state: Path) -> Iterator[Desk]:
+    opened = open_desk(Settings(state=state), with_label_studio=False)
+    yield opened
+    close_desk(opened, end_jobs=True)
