@@ -1,3 +1,4 @@
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,3 +23,12 @@ def desk(state: Path) -> Iterator[Desk]:
     opened = open_desk(Settings(state=state), with_label_studio=False)
     yield opened
     close_desk(opened, end_jobs=True)
+
+
+@pytest.fixture
+def quiet_logging() -> Iterator[None]:
+    """A command sets logging up for its process; here others come after it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level

@@ -1,4 +1,4 @@
-"""The names that people and scripts use, asked of the code under test: commands, routes, pages, use cases, variables."""
+"""What people and scripts call by name, asked of the code under test: commands, routes, pages, use cases, variables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
