@@ -10,6 +10,12 @@ from ui.desk.settings import Settings
 from ui.desk.wiring import close_desk, open_desk
 
 
+@pytest.fixture(autouse=True)
+def _quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit reads the metadata of every installed package for each page of `AppTest`: half of a test's time."""
+    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of a desk that has no variable set; not there yet."""

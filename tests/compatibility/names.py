@@ -12,6 +12,7 @@ from starlette.routing import Route
 from streamlit.testing.v1 import AppTest
 
 from ui.cli import app
+from ui.desk import sessions
 from ui.desk.context import OPERATOR, Desk
 from ui.desk.settings import Settings
 from ui.desk.use_case_table import USE_CASES, use_case
@@ -62,7 +63,7 @@ def pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     try:
         for role in ("annotator", "lead"):
             link = accounts.add_account(desk, OPERATOR, name=f"a-{role}", role=role)
-            session = accounts.sign_in_by_link(desk, token=link.path.partition("token=")[2])
+            session = sessions.sign_in_by_link(desk, token=link.path.partition("token=")[2])
             cookie = {COOKIE: cookies.signed(session.token)}
             monkeypatch.setattr(st, "context", SimpleNamespace(cookies=cookie))
             drawn = AppTest.from_file(str(asgi.APP_SCRIPT), default_timeout=60).run()

@@ -31,6 +31,11 @@ def answered(use_case: str, **arguments: object) -> Any:
     return next(it["answer"] for it in ANSWERS if (it["use_case"], it["arguments"]) == (use_case, arguments))
 
 
+def portable(answer: object, state: Path) -> Any:
+    """As it was recorded: the state folder reads STATE, where it is and where it was."""
+    return json.loads(json.dumps(answer).replace(str(state), "STATE").replace(WAS_AT, "STATE"))
+
+
 def runs_of(kind: str, state: str = "done") -> list[str]:
     """Their ids, newest first."""
     return [run["run_id"] for run in answered("run.list") if (run["kind"], run["state"]) == (kind, state)]
@@ -52,11 +57,15 @@ def losses(before: object, now: object, place: str = "") -> Iterator[str]:
 
 
 def _settle(state: Path) -> None:
-    """Runs, models and releases are kept under absolute paths, and so are the files that a run reads."""
+    """Runs, models and releases are kept under absolute paths, and so are the files that a run reads.
+
+    What people had open was theirs for ten minutes.
+    """
     moved = [WAS_AT, str(state)]
     with duckdb.connect(state / "sagedesk.duckdb") as connection:
         for table, columns in {"run": ("folder", "settings"), "model": ("folder",), "release": ("folder",)}.items():
             for column in columns:
                 connection.execute(f"UPDATE {table} SET {column} = replace({column}::TEXT, ?, ?)", moved)
+        connection.execute("DELETE FROM lease")
     for file in state.glob("runs/*/run.json"):
         file.write_text(file.read_text("utf-8").replace(*moved), "utf-8")
