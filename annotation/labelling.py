@@ -15,7 +15,7 @@ from data.errors import ConflictError, NotFoundError, PermissionDeniedError
 from data.records import Annotation, AnnotationId, VariantId
 from data.store import Connection
 from data.tables.annotations import AnnotationTable
-from data.tables.drafts import DraftTable, Submission, SubmissionTable
+from data.tables.drafts import DraftTable, FormTokenTable, SubmittedRevision
 from data.tables.outbox import OutboxTable
 from data.tables.policies import PolicyTable
 from data.tables.queue import QueueItem, QueueTable
@@ -80,7 +80,7 @@ def label(
         ConflictError: somebody else has the item open.
         PermissionDeniedError: the form belongs to another person.
     """
-    sent = SubmissionTable(connection).find(token)
+    sent = FormTokenTable(connection).find(token)
     if sent is not None:
         return _repeated(connection, account, sent)
     queued = queued_item(connection, variant_id)
@@ -108,7 +108,7 @@ def label(
     OutboxTable(connection).add(
         kind="annotation", annotation_id=annotation.annotation_id, revision=annotation.revision, now=now
     )
-    SubmissionTable(connection).add(token, annotation.annotation_id, annotation.revision, now)
+    FormTokenTable(connection).add(token, annotation.annotation_id, annotation.revision, now)
     DraftTable(connection).remove(variant_id, account)
     if is_skipped or not is_blind:
         release_lease(connection, variant_id, account)
@@ -116,7 +116,7 @@ def label(
     return Saved(variant_id, annotation.annotation_id, annotation.revision, now, is_blind, is_repeat=False)
 
 
-def _repeated(connection: Connection, account: str, sent: Submission) -> Saved:
+def _repeated(connection: Connection, account: str, sent: SubmittedRevision) -> Saved:
     """The result of the first submission of the same form."""
     revision = next(
         annotation

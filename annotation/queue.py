@@ -17,7 +17,7 @@ from data.tables.queue import QueueCandidate, QueueItem, QueueTable
 
 BLIND_SHARE_POLICY: Final = "blind_share"
 # How many people must answer an item before it is done.
-OVERLAP: Final = 1
+ANNOTATORS_PER_ITEM: Final = 1
 # Probabilities within this distance of 0.5 are called uncertain in the reason.
 _UNCERTAIN_BAND: Final = 0.2
 _BLIND_REASON: Final = "random check"

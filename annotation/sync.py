@@ -27,7 +27,7 @@ from data.tables.outbox import OutboxTable
 from data.tables.sync_state import QuarantineTable, SyncCursor, SyncCursorTable
 
 PROJECT_TITLE: Final = "sagedesk"
-OVERLAP: Final = timedelta(seconds=5)
+DELTA_OVERLAP: Final = timedelta(seconds=5)
 _SWEEP_INTERVAL: Final = timedelta(hours=1)
 # Label Studio asks for at most one import per 30 s; a label that needs its task does not wait.
 _IMPORT_INTERVAL: Final = timedelta(seconds=30)
@@ -79,7 +79,7 @@ class LabelStudioSync:
         now: Callable[[], datetime],
         rng: Random,
         project_title: str = PROJECT_TITLE,
-        overlap: timedelta = OVERLAP,
+        overlap: timedelta = DELTA_OVERLAP,
         page_size: int = _PAGE_SIZE,
     ) -> None:
         self.wanted = threading.Event()

@@ -69,7 +69,7 @@ ITEM_SCHEMA: Final = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class ReleaseLabel:
     """One person's current answers on one variant, as a release needs them."""
 
     annotator: str
@@ -84,7 +84,7 @@ class ReleaseItem:
     variant: Variant
     question: Question
     decision: Decision
-    labels: tuple[Label, ...]
+    labels: tuple[ReleaseLabel, ...]
     verdicts: tuple[Verdict, ...]
     checks: tuple[ContractCheck, ...]
 

@@ -18,6 +18,7 @@ from data.records import ContractCheck, Question, QuestionId, Recipe, RunId, Var
 from engine.backends.protocol import GeneratorBackend, Reply, Sampling
 from engine.candidate import Candidate, candidate_from_reply, is_abstain
 from engine.prompts import GenerationRequest
+from engine.report_json import Count
 from engine.variant_types.table import VARIANT_TYPES, contract_checks, contract_passes
 
 NO_ANSWER: Final = "the question has no answer for a variant to keep or change"
@@ -25,26 +26,21 @@ _ID_HEX_DIGITS: Final = 20
 
 
 @dataclass(slots=True)
-class TypeYield:
+class GenerationYield:
     """Outcomes of one type's requests. `failed_checks` counts variants per failed check, advisory ones included."""
 
-    requested: int = 0
-    unsupported: int = 0
-    failed: int = 0
-    malformed: int = 0
-    duplicates: int = 0
-    made: int = 0
-    passed: int = 0
-    controls: int = 0
-    prompt_tokens: int = 0
-    generated_tokens: int = 0
+    requested: Count = 0
+    unsupported: Count = 0
+    failed: Count = 0
+    malformed: Count = 0
+    duplicates: Count = 0
+    made: Count = 0
+    passed: Count = 0
+    controls: Count = 0
+    prompt_tokens: Count = 0
+    generated_tokens: Count = 0
     failed_checks: Counter[str] = field(default_factory=Counter)
     unsupported_reasons: Counter[str] = field(default_factory=Counter)
-
-    def as_json(self) -> dict[str, object]:
-        # Not `asdict`: before Python 3.12 it rebuilds a Counter from its items as keys.
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: dict(value) if isinstance(value, Counter) else value for name, value in plain.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class Generated:
     variants: tuple[Variant, ...]
     checks: tuple[ContractCheck, ...]
     lost: tuple[LostReply, ...]
-    yields: dict[VariantTypeKey, TypeYield]
+    yields: dict[VariantTypeKey, GenerationYield]
 
 
 def generation_requests(
@@ -130,7 +126,7 @@ def variants_from_replies(
     Raises:
         ValueError: `replies` is shorter, longer or in another order: a bug in the backend.
     """
-    yields: dict[VariantTypeKey, TypeYield] = {}
+    yields: dict[VariantTypeKey, GenerationYield] = {}
     variants: list[Variant] = []
     checks: list[ContractCheck] = []
     lost: list[LostReply] = []
@@ -139,7 +135,7 @@ def variants_from_replies(
     for request, reply in zip(requests, replies, strict=True):
         if request.request_id != reply.request_id:
             raise ValueError(f"got reply {reply.request_id} where {request.request_id} was expected")
-        counts = yields.setdefault(request.variant_type, TypeYield())
+        counts = yields.setdefault(request.variant_type, GenerationYield())
         counts.requested += 1
         counts.prompt_tokens += reply.prompt_tokens
         counts.generated_tokens += reply.generated_tokens

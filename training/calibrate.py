@@ -9,7 +9,7 @@ judge a map on the labels it was fitted on: calibration errors come from maps fi
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,16 @@ from data.dimensions import DIMENSIONS
 from data.ids import row_seed
 from data.records import Answers, VerdictTarget
 from engine.calibration import Calibration, CalibrationMap
-from engine.report_json import Count, Share
 from engine.verifier_metrics import Probabilities, expected_calibration_error, target_truth
 from training.calibration_maps import fit_isotonic, fit_platt
 from training.thresholds import Threshold, first_tried, threshold_for
+from training.verifier_report import CalibrationReport, MapKind, TargetCalibration
 
 FEWEST_LABELS: Final = 20
 """With fewer calibration labels, a target's probabilities stay uncalibrated."""
 ISOTONIC_FROM: Final = 1000
 _FOLDS: Final = 5
 
-MapKind = Literal["none", "platt", "isotonic"]
 Chosen = NDArray[np.bool_]
 
 
@@ -43,26 +42,6 @@ class ScoredLabels:
     probabilities: Mapping[VerdictTarget, Probabilities]
     answers: Sequence[Answers]
     groups: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class TargetCalibration:
-    """What was fitted for a target on `labels` labels: the kind of map, and a threshold if one is proved.
-
-    The expected calibration errors, before any map and with maps fitted without the row's group, are None without
-    labels. `note` is empty, or says what the labels are too few for.
-    """
-
-    labels: Count
-    map: MapKind
-    ece_before: Share | None
-    ece_after: Share | None
-    threshold: Threshold | None
-    note: str
-
-
-CalibrationReport = Mapping[VerdictTarget, TargetCalibration]
-"""A verifier's calibration, by the targets that it judges."""
 
 
 @dataclass(frozen=True, slots=True)

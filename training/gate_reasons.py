@@ -22,6 +22,9 @@ from training.gate_report import (
 from training.paired_bootstrap import Interval
 
 Weight = Literal["against", "unclear", "for"]
+Issue = Literal[
+    "better", "good enough", "silent", "worse", "ranked worse", "less calibrated", "not better", "past errors", "open"
+]
 TARGET_NAMES: Final[Mapping[VerdictTarget, str]] = {
     **{dimension.key: dimension.name for dimension in DIMENSIONS},
     "valid": "Validity",
@@ -32,11 +35,16 @@ _MORE: Final = "review more blind items"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence and its weight. `brief` says the same about the challenger without figures ("is worse on ...")."""
+    """One sentence, its weight, and the issue it raises with which target; None if it raises none.
+
+    `questions`: how many would settle an open issue; None if that is unknown or over 20 times the present number.
+    """
 
     weight: Weight
     text: str
-    brief: str = ""
+    issue: Issue | None = None
+    target: VerdictTarget | None = None
+    questions: int | None = None
 
 
 def findings(
@@ -49,7 +57,11 @@ def findings(
         found.append(Finding("unclear", missing))
     else:
         better, worse = _about_being_better(target, of_target, margin), _about_being_worse(target, of_target, margin)
-        found.extend([better, *(one for one in worse if not (one.weight == better.weight == "for"))])
+        # "no worse" beside "better", and "not better" beside "worse", would say the same figures twice
+        said_twice = {("for", "for"): worse[:1], ("against", "against"): [better]}.get(
+            (better.weight, worse[0].weight), []
+        )
+        found.extend(one for one in (better, *worse) if one not in said_twice)
     for name, one in compared.items():
         if name == target:
             continue
@@ -76,15 +88,15 @@ def _about_coverage(target: VerdictTarget, one: TargetComparison, margin: float)
     """A challenger that skips hard items must not look better for it."""
     name = TARGET_NAMES[target]
     judged_by_champion = one.labels + one.lost
-    brief = f"gives no verdict on {name.lower()}"
     if one.lost and not one.labels:
-        return [Finding("against", f"{name}: the challenger gives no verdict on it; the champion does.", brief)]
+        text = f"{name}: the challenger gives no verdict on it; the champion does."
+        return [Finding("against", text, "silent", target)]
     if one.lost > margin * judged_by_champion:
         text = (
             f"{name}: the challenger gives no verdict on {one.lost} of the {judged_by_champion} labelled items "
             f"that the champion judges."
         )
-        return [Finding("against", text, f"{brief} for {one.lost} of {judged_by_champion} items")]
+        return [Finding("against", text, "silent", target)]
     if one.unjudged and one.labels:
         items = "1 labelled item lacks" if one.unjudged == 1 else f"{one.unjudged} labelled items lack"
         return [Finding("for", f"{name}: {items} a verdict from one of the two and count for neither.")]
@@ -122,55 +134,51 @@ def _about_being_better(target: VerdictTarget, one: TargetComparison, margin: fl
     champion = None if one.champion is None else one.champion.kappa
     gains = [gain for gain in (one.difference.balanced_accuracy, one.difference.fail_pr_auc) if gain is not None]
     if one.is_better:
-        return Finding("for", f"{name} is better: {said}.", f"is better on {name.lower()}")
+        return Finding("for", f"{name} is better: {said}.", "better", target)
     if people is not None and one.is_at_human_agreement and one.is_non_inferior:
         return Finding(
             "for",
             f"{name}: the champion already agrees with people as well as people agree with each other (kappa "
             f"{_number(champion)} against {_number(people.kappa)} on {people.pairs} items answered twice), so being no "
             f"worse is enough.",
-            f"is no worse on {name.lower()}, where the champion already agrees with people as well as they agree with "
-            f"each other",
+            "good enough",
+            target,
         )
     if all(gain.mean <= 0 for gain in gains) or all(gain.high <= margin for gain in gains):
-        return Finding("against", f"{name} is not better: {said}.", f"is not better on {name.lower()}")
-    needed = min(_needed_questions(one, gain.mean, gain) for gain in gains if gain.mean > 0)
-    return Finding(
-        "unclear",
-        f"{name} is not shown to be better: {said}. {_would_settle(one, needed)}",
-        f"whether the challenger is better on {name.lower()} is open. {_would_settle(one, needed)}",
-    )
+        return Finding("against", f"{name} is not better: {said}.", "not better", target)
+    needed = _rounded(one, min(_needed_questions(one, gain.mean, gain) for gain in gains if gain.mean > 0))
+    text = f"{name} is not shown to be better: {said}. {_would_settle(needed)}"
+    return Finding("unclear", text, "open", target, needed)
 
 
 def _about_being_worse(target: VerdictTarget, one: TargetComparison, margin: float) -> list[Finding]:
     """On each target, balanced accuracy must be shown to be no worse; ranking and calibration not shown to be worse."""
     name, said, accuracy = TARGET_NAMES[target], _accuracies(one), one.difference.balanced_accuracy
-    ranking, calibration, lower = one.difference.fail_pr_auc, one.difference.ece, name.lower()
+    ranking, calibration = one.difference.fail_pr_auc, one.difference.ece
     found = []
     if one.is_non_inferior:
         found.append(Finding("for", f"{name} is no worse: {said}."))
     elif accuracy is not None and accuracy.high < 0:
-        found.append(Finding("against", f"{name} is worse: {said}.", f"is worse on {lower}"))
+        found.append(Finding("against", f"{name} is worse: {said}.", "worse", target))
     elif accuracy is not None:
-        settle = ""
+        needed, settle = None, ""
         if accuracy.mean > -margin:
-            settle = " " + _would_settle(one, _needed_questions(one, accuracy.mean + margin, accuracy))
-        found.append(
-            Finding(
-                "unclear",
-                f"{name} may be worse by more than the margin of {margin:.2f}: {said}.{settle}",
-                f"whether the challenger is worse on {lower} is open.{settle}",
-            )
-        )
+            needed = _rounded(one, _needed_questions(one, accuracy.mean + margin, accuracy))
+            settle = " " + _would_settle(needed)
+        text = f"{name} may be worse by more than the margin of {margin:.2f}: {said}.{settle}"
+        found.append(Finding("unclear", text, "open", target, needed))
     if ranking is not None and ranking.mean < -margin and ranking.high < 0:
-        text = f"{name}: failing variants are ranked worse: {said}."
-        found.append(Finding("against", text, f"ranks failing variants worse on {lower}"))
+        text = (
+            f"{name}: failing variants are ranked worse: PR-AUC (failing variants) {ranking.mean:+.2f} "
+            f"(95 % interval {_range(ranking)})."
+        )
+        found.append(Finding("against", text, "ranked worse", target))
     if calibration is not None and calibration.mean > margin and calibration.low > 0:
         text = (
             f"{name}: the probabilities are less well calibrated: ECE {calibration.mean:+.2f} "
             f"(95 % interval {_range(calibration)})."
         )
-        found.append(Finding("against", text, f"is less well calibrated on {lower}"))
+        found.append(Finding("against", text, "less calibrated", target))
     return found
 
 
@@ -181,8 +189,9 @@ def _about_past_errors(past: PastErrors) -> list[Finding]:
         f"Past errors: the challenger is wrong on {past.challenger_wrong} of {past.count}, "
         f"the champion on {past.champion_wrong}."
     )
-    is_worse = past.challenger_wrong > past.champion_wrong
-    return [Finding("against" if is_worse else "for", said, "repeats more past errors" if is_worse else "")]
+    if past.challenger_wrong > past.champion_wrong:
+        return [Finding("against", said, "past errors")]
+    return [Finding("for", said)]
 
 
 def _accuracies(one: TargetComparison) -> str:
@@ -209,12 +218,18 @@ def _needed_questions(one: TargetComparison, distance: float, interval: Interval
     return one.questions * ((interval.mean - interval.low) / distance) ** 2
 
 
-def _would_settle(one: TargetComparison, needed: float) -> str:
+def _rounded(one: TargetComparison, needed: float) -> int | None:
+    """Two digits, upwards; None beyond what anybody will label."""
     if needed > 20 * one.questions:
-        return "More than 20 times as many labels would be needed to settle it."
+        return None
     digits = 10 ** max(0, math.floor(math.log10(needed)) - 1)
-    count = math.ceil(needed / digits) * digits
-    return f"If the difference holds, blind labels from about {count:,} questions would settle it."
+    return int(math.ceil(needed / digits) * digits)
+
+
+def _would_settle(questions: int | None) -> str:
+    if questions is None:
+        return "More than 20 times as many labels would be needed to settle it."
+    return f"If the difference holds, blind labels from about {questions:,} questions would settle it."
 
 
 def _number(number: float | None) -> str:

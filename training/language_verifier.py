@@ -34,11 +34,11 @@ from engine.verifier_metrics import TargetQuality
 from engine.verifiers import write_method
 from engine.verify import LanguageModelVerifier
 from engine.verify_passes import answer_tokens
-from training.calibrate import CalibrationReport, fit_calibration, truths_of
+from training.calibrate import fit_calibration, truths_of
 from training.held_out import HeldOut, held_out, held_out_metrics, held_out_quality, scored_labels
 from training.labelled_rows import LabelledRows
 from training.sft import FineTuned, TokenRow, fine_tune, sft_config
-from training.verifier_report import TrainingMethod, VerifierTraining
+from training.verifier_report import CalibrationReport, TrainingMethod, VerifierTraining
 from training.verifier_rows import class_weights, era_rows, ira_rows, method_targets
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
-"""The figures of a verifier training, as a value that travels from the job to the page.
+"""The figures of a verifier's training and calibration, as values that travel from the job to the page.
 
-Owns the shape of the run's counts and of `outputs/report.json`; the trainers fill it. Refuses to judge it.
+Owns the shape of the run's counts and of `outputs/report.json`; the trainers and `training.calibrate` fill it. Refuses
+to judge it.
 """
 
 from collections.abc import Mapping
@@ -10,12 +11,35 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter
 
 from data.records import VariantTypeKey, VerdictTarget
-from engine.report_json import Count, dumped, loaded
+from engine.report_json import Count, Share, dumped, loaded
 from engine.verifier_metrics import TargetQuality, VerifierMetrics
-from training.calibrate import CalibrationReport
+from training.thresholds import Threshold
 
 TrainingMethod = Literal["era", "ira"]
 """How a language model is trained to judge: each dimension separately, or validity in one pass."""
+
+
+MapKind = Literal["none", "platt", "isotonic"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCalibration:
+    """What was fitted for a target on `labels` labels: the kind of map, and a threshold if one is proved.
+
+    The expected calibration errors, before any map and with maps fitted without the row's group, are None without
+    labels. `note` is empty, or says what the labels are too few for.
+    """
+
+    labels: Count
+    map: MapKind
+    ece_before: Share | None
+    ece_after: Share | None
+    threshold: Threshold | None
+    note: str
+
+
+CalibrationReport = Mapping[VerdictTarget, TargetCalibration]
+"""A verifier's calibration, by the targets that it judges."""
 
 
 @dataclass(frozen=True, slots=True)

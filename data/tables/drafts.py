@@ -8,7 +8,7 @@ from data.store import Connection
 from data.tables.first_row import first_row
 
 
-class Submission(NamedTuple):
+class SubmittedRevision(NamedTuple):
     """The revision that a submitted form created."""
 
     annotation_id: AnnotationId
@@ -60,7 +60,7 @@ class DraftTable:
         self._connection.execute("DELETE FROM draft WHERE variant_id = ? AND account = ?", [variant_id, account])
 
 
-class SubmissionTable:
+class FormTokenTable:
     """Idempotency tokens of rendered forms: a second click finds the result of the first."""
 
     def __init__(self, connection: Connection) -> None:
@@ -69,6 +69,6 @@ class SubmissionTable:
     def add(self, token: str, annotation_id: AnnotationId, revision: int, now: datetime) -> None:
         self._connection.execute("INSERT INTO submission VALUES (?, ?, ?, ?)", [token, annotation_id, revision, now])
 
-    def find(self, token: str) -> Submission | None:
+    def find(self, token: str) -> SubmittedRevision | None:
         row = first_row(self._connection, "SELECT annotation_id, revision FROM submission WHERE token = ?", [token])
-        return None if row is None else Submission(AnnotationId(row[0]), row[1])
+        return None if row is None else SubmittedRevision(AnnotationId(row[0]), row[1])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from data.store import Connection
 
 
-class RegisteredModel(NamedTuple):
+class ModelRecord(NamedTuple):
     """`role` is verifier or generator; `kind` feature or causal_lm; `manifest` is what the registry recorded."""
 
     model_id: str
@@ -25,7 +25,7 @@ class ModelTable:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def put(self, model: RegisteredModel) -> None:
+    def put(self, model: ModelRecord) -> None:
         """The same content is the same model: its first row stays and its folder is updated."""
         self._connection.execute(
             "INSERT INTO model (model_id, role, kind, folder, manifest, created_at) VALUES (?, ?, ?, ?, ?, ?) "
@@ -40,13 +40,13 @@ class ModelTable:
             ],
         )
 
-    def find(self, model_id: str) -> RegisteredModel | None:
+    def find(self, model_id: str) -> ModelRecord | None:
         rows = self._connection.execute(
             "SELECT model_id, role, kind, folder, manifest, created_at FROM model WHERE model_id = ?", [model_id]
         ).fetchall()
         return _model(rows[0]) if rows else None
 
-    def all(self, *, role: str | None = None) -> list[RegisteredModel]:
+    def all(self, *, role: str | None = None) -> list[ModelRecord]:
         """Newest first."""
         rows = self._connection.execute(
             "SELECT model_id, role, kind, folder, manifest, created_at FROM model "
@@ -56,8 +56,8 @@ class ModelTable:
         return [_model(row) for row in rows]
 
 
-def _model(row: tuple[object, ...]) -> RegisteredModel:
+def _model(row: tuple[object, ...]) -> ModelRecord:
     model_id, role, kind, folder, manifest, created_at = row
     if not isinstance(created_at, datetime):
         raise TypeError(f"model {model_id}: created_at is {created_at!r}")  # the schema's NOT NULL TIMESTAMPTZ
-    return RegisteredModel(str(model_id), str(role), str(kind), str(folder), json.loads(str(manifest)), created_at)
+    return ModelRecord(str(model_id), str(role), str(kind), str(folder), json.loads(str(manifest)), created_at)

@@ -23,7 +23,7 @@ class Funnel:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeYield:
+class TypeFunnel:
     """One variant type's variants by stage. `judged_valid` counts the latest verifier's verdicts."""
 
     variant_type: VariantTypeKey
@@ -61,7 +61,7 @@ class OverviewTable:
         ).fetchall()
         return Funnel(*counts)
 
-    def yields(self) -> list[TypeYield]:
+    def yields(self) -> list[TypeFunnel]:
         """Types with variants, by name."""
         rows = self._connection.execute(
             """
@@ -74,7 +74,7 @@ class OverviewTable:
             GROUP BY variant_type ORDER BY variant_type
             """
         ).fetchall()
-        return [TypeYield(*row) for row in rows]
+        return [TypeFunnel(*row) for row in rows]
 
     def backlog(self) -> Backlog:
         (counts,) = self._connection.execute(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from data.errors import NotFoundError, ReleaseError
-from data.export import Label, ReleaseItem
+from data.export import ReleaseItem, ReleaseLabel
 from data.records import Answers, Decision, Release, VariantId
 from data.store import Connection
 from data.tables.contract_checks import ContractCheckTable
@@ -109,7 +109,7 @@ class ReleaseTable:
             row[0]: Decision(row[0], row[1], Answers(*row[2:5]), row[5], tuple(row[6]), row[7], row[8]) for row in rows
         }
 
-    def _labels(self) -> dict[VariantId, list[Label]]:
+    def _labels(self) -> dict[VariantId, list[ReleaseLabel]]:
         """Current answers on accepted variants, oldest first."""
         rows = self._connection.execute(
             "SELECT variant_id, annotator, tc, lc, au, is_blind FROM annotation_current "
@@ -117,7 +117,7 @@ class ReleaseTable:
             "AND variant_id IN (SELECT variant_id FROM decision WHERE outcome = 'accepted') "
             "ORDER BY created_at, annotation_id"
         ).fetchall()
-        labels: dict[VariantId, list[Label]] = {}
+        labels: dict[VariantId, list[ReleaseLabel]] = {}
         for variant_id, annotator, *answers, is_blind in rows:
-            labels.setdefault(variant_id, []).append(Label(annotator, Answers(*answers), is_blind))
+            labels.setdefault(variant_id, []).append(ReleaseLabel(annotator, Answers(*answers), is_blind))
         return labels

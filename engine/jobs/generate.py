@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from data.arrow import contract_checks_table, questions_from, variants_table
 from data.errors import JobError
@@ -25,8 +25,8 @@ from engine.backends.protocol import GeneratorBackend, Reply, Sampling
 from engine.executors.local import LocalExecutor
 from engine.generate import (
     Generated,
+    GenerationYield,
     LostReply,
-    TypeYield,
     canonical_sampling,
     generation_requests,
     replies_in_order,
@@ -36,6 +36,7 @@ from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 from engine.prompts import GenerationRequest
+from engine.report_json import dumped, loaded
 
 REQUEST_SCHEMA: Final = pa.schema(
     [
@@ -75,6 +76,7 @@ _BATCH_ROWS_OF_OTHERS: Final = 8
 
 
 _DEFAULT_SAMPLING: Final = Sampling()
+_YIELDS: Final = TypeAdapter(Mapping[VariantTypeKey, GenerationYield])
 
 
 class SamplingSettings(BaseModel):
@@ -178,12 +180,17 @@ def requests_from(rows: pa.Table) -> Iterable[GenerationRequest]:
         )
 
 
-def yields_as_json(yields: Mapping[VariantTypeKey, TypeYield]) -> dict[str, object]:
+def yields_as_json(yields: Mapping[VariantTypeKey, GenerationYield]) -> dict[str, object]:
     """Totals over the types and each type's own counts, for `result.json` and the pages."""
     names = ("requested", "unsupported", "failed", "malformed", "duplicates", "made", "passed", "controls")
     tokens = ("prompt_tokens", "generated_tokens")
     totals: dict[str, object] = {name: sum(getattr(y, name) for y in yields.values()) for name in (*names, *tokens)}
-    return {**totals, "types": {key: counts.as_json() for key, counts in yields.items()}}
+    return {**totals, "types": dumped(_YIELDS, yields)}
+
+
+def yields_from(content: object, *, source: str) -> Mapping[VariantTypeKey, GenerationYield]:
+    """The `types` of what `yields_as_json` gives. Raises ReportError, which names the source."""
+    return loaded(_YIELDS, content, source=source)
 
 
 def _write(folder: RunFolder, generated: Generated) -> None:

@@ -8,12 +8,13 @@ outputs/contract_checks.parquet     of variants that had none, such as imported 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from data.arrow import (
     QUESTION_SCHEMA,
@@ -28,12 +29,13 @@ from data.arrow import (
 )
 from data.errors import JobError
 from data.ids import content_hash
-from data.records import ContractCheck, Question, Variant, VariantId, Verdict
+from data.records import ContractCheck, Question, Variant, VariantId, Verdict, VerdictTarget
 from engine.embedded import EMBEDDED_ENCODER, embedded_folder, model_folder
 from engine.executors.local import LocalExecutor
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
+from engine.report_json import Count, dumped, loaded
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verifiers import open_verifier, verifier_method, verifier_version
 from engine.verify import LanguageMethod, LanguageModelVerifier, Pair, Verifier, language_verifier_version
@@ -58,6 +60,18 @@ class VerifySettings(BaseModel):
     verifier: LanguageMethod | Literal["registered"] = "registered"
     model: str | None = None
     batch_rows: Annotated[int | None, Field(ge=1, le=10_000)] = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    """How many variants the verifier says yes to, no to, and how many answers could not be read."""
+
+    yes: Count
+    no: Count
+    unparsed: Count
+
+
+_VERDICT_COUNTS: Final = TypeAdapter(Mapping[VerdictTarget, VerdictCounts])
 
 
 class VerifyStep:
@@ -115,7 +129,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         "variants": len(pairs),
         "contract_passed": sum(map(contract_passes, [*known.values(), *made.values()])),
         "verifier_version": verdicts[0].verifier_version,
-        "targets": counts_by_target(verdicts),
+        "targets": dumped(_VERDICT_COUNTS, verdict_counts(verdicts)),
     }
 
 
@@ -161,13 +175,19 @@ def pairs_from(rows: pa.Table) -> Iterator[Pair]:
     return zip(questions_from(originals), variants_from(rows), strict=True)
 
 
-def counts_by_target(verdicts: Sequence[Verdict]) -> dict[str, dict[str, int]]:
+def verdict_counts(verdicts: Sequence[Verdict]) -> dict[VerdictTarget, VerdictCounts]:
     """Number of yes, no and unparsed for each target, in order of appearance."""
-    counts: dict[str, dict[str, int]] = {}
+    labels: dict[VerdictTarget, list[bool | None]] = {}
     for verdict in verdicts:
-        of_target = counts.setdefault(verdict.target, {"yes": 0, "no": 0, "unparsed": 0})
-        of_target["unparsed" if verdict.label is None else "yes" if verdict.label else "no"] += 1
-    return counts
+        labels.setdefault(verdict.target, []).append(verdict.label)
+    return {
+        target: VerdictCounts(said.count(True), said.count(False), said.count(None)) for target, said in labels.items()
+    }
+
+
+def verdict_counts_from(content: object, *, source: str) -> Mapping[VerdictTarget, VerdictCounts]:
+    """The `targets` of a run's counts. Raises ReportError, which names the source."""
+    return loaded(_VERDICT_COUNTS, content, source=source)
 
 
 def _step(settings: VerifySettings, folder: RunFolder) -> tuple[VerifyStep, int]:

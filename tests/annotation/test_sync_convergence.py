@@ -14,7 +14,7 @@ from annotation.labels import label_config, label_config_hash
 from annotation.people import People
 from annotation.pull import bring_in, pull_delta, sweep
 from annotation.push import SyncParts, push_tasks
-from annotation.sync import OVERLAP
+from annotation.sync import DELTA_OVERLAP
 from data.records import VariantId
 from data.store import Store
 from data.tables.annotations import AnnotationTable
@@ -64,7 +64,7 @@ def test_shuffled_repeated_and_cut_pages_end_in_the_servers_state(
 
     for page in pages:
         bring_in(parts, page, IngestCounts())
-    pull_delta(parts, IngestCounts(), overlap=OVERLAP, page_size=page_size)
+    pull_delta(parts, IngestCounts(), overlap=DELTA_OVERLAP, page_size=page_size)
     sweep(parts, IngestCounts())
 
     assert state_here(parts) == state_there(fake)
@@ -84,7 +84,7 @@ def test_deltas_alone_follow_the_server_without_a_sweep(
         act(fake, ids, *action)
         shared.clock.tick(7)
         fake.tick(7)
-        pull_delta(parts, IngestCounts(), overlap=OVERLAP, page_size=page_size)
+        pull_delta(parts, IngestCounts(), overlap=DELTA_OVERLAP, page_size=page_size)
 
         assert state_here(parts) == state_there(fake)
 

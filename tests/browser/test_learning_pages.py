@@ -79,19 +79,19 @@ def test_the_charts_of_a_run_grow_while_it_works(console: Console) -> None:
 def test_a_lead_promotes_past_the_gate_only_by_saying_so_and_goes_back(console: Console) -> None:
     champion, challenger = train_two_verifiers(console, "fails")
     page = console.page("lea", f"/models?model={challenger}")
-    expect(page.get_by_text("It does not pass the gate.")).to_be_visible()
-    page.get_by_label("Why (stays in the history)").fill("it sees two right answers")
+    expect(page.get_by_text("Keep the champion: the challenger is worse on type consistency.")).to_be_visible()
+    page.get_by_label("Reason (kept in the history)").fill("it sees two right answers")
     button(page, "Promote to champion").click()
     expect(page.get_by_text("did not pass the gate")).to_be_visible()
     assert console.desk.ask("champion") == champion
 
-    page.locator("label", has_text="Despite the gate").click()
+    page.locator("label", has_text="Promote without a passed gate").click()
     button(page, "Promote to champion").click()
 
-    expect(page.get_by_text(f"{challenger} is the champion now")).to_be_visible()
+    expect(page.get_by_text(f"{challenger} is now the champion")).to_be_visible()
     assert console.desk.ask("champion") == challenger
     expect(page.get_by_role("cell", name="it sees two right answers")).to_be_visible()
-    page.get_by_label("Why (stays in the history)").fill("it rejects too much")
+    page.get_by_label("Reason (kept in the history)").fill("it rejects too much")
     page.keyboard.press("Enter")
     expect(page.get_by_text(f"{champion} is the champion again")).to_be_visible()
     assert console.desk.ask("champion") == champion
@@ -108,9 +108,9 @@ def test_flips_show_hostile_texts_literally_and_can_be_folded_by_key(console: Co
     first.locator("summary").focus()
     page.keyboard.press("Enter")
     expect(first.locator(".sd-pair")).to_be_hidden()
-    page.get_by_role("radio", name="Old one right").click()
+    page.get_by_role("radio", name="Champion right").click()
     expect(page.locator("details.sd-flip")).not_to_have_count(len(HOSTILE))
-    expect(page.locator("details.sd-flip").first).to_contain_text("old one right")
+    expect(page.locator("details.sd-flip").first).to_contain_text("champion right")
     assert console.strays == []
 
 

@@ -130,17 +130,17 @@ def test_an_import(console: Console, click: Clicks, tmp_path: Path) -> None:
 def test_a_promotion_and_the_way_back(console: Console, click: Clicks) -> None:
     champion, challenger = console.desk.ask("train_two_verifiers", "passes", [])  # type: ignore[misc]
     page = console.page("lea", f"/models?model={challenger}")
-    page.get_by_label("Why (stays in the history)").fill("it sees two right answers")
+    page.get_by_label("Reason (kept in the history)").fill("it sees two right answers")
     page.keyboard.press("Tab")
 
     click(console, button(page, "Promote to champion"))
 
-    expect(page.get_by_text(f"{challenger} is the champion now")).to_be_visible()
+    expect(page.get_by_text(f"{challenger} is now the champion")).to_be_visible()
     assert console.desk.ask("sign_offs") == ["promote"]
     until(console, "drawing", 0)
     expect(button(page, "Promote to champion")).to_have_count(0)
     expect(button(page, "Roll back")).to_have_count(1)
-    page.get_by_label("Why (stays in the history)").fill("it rejects too much")
+    page.get_by_label("Reason (kept in the history)").fill("it rejects too much")
     page.keyboard.press("Tab")
 
     click(console, button(page, "Roll back"))

@@ -13,7 +13,7 @@ import pytest
 
 from data.arrow import QUESTION_SCHEMA
 from data.errors import NotFoundError, ReleaseError
-from data.export import ITEM_SCHEMA, Label, ReleaseItem
+from data.export import ITEM_SCHEMA, ReleaseItem, ReleaseLabel
 from data.ids import question_id, variant_id
 from data.records import (
     Answers,
@@ -29,7 +29,7 @@ from data.records import (
 from data.releases import check_name, read_manifest, remove_unfinished, staged_release, verify_release
 from data.store import Connection, Store
 from data.tables.contract_checks import ContractCheckTable
-from data.tables.overview import Backlog, Funnel, OverviewTable, TypeYield
+from data.tables.overview import Backlog, Funnel, OverviewTable, TypeFunnel
 from data.tables.questions import QuestionTable
 from data.tables.releases import ReleaseTable
 from data.tables.variants import VariantTable
@@ -63,7 +63,10 @@ def an_item(number: int, variant_type: VariantTypeKey = "negation", **changes: o
         variant=variant,
         question=question,
         decision=Decision(variant.variant_id, "accepted", YES, "annotations", (), "ann@example.org", NOON),
-        labels=(Label("ann@example.org", YES, True), Label("bo@example.org", Answers(True, True, None), False)),
+        labels=(
+            ReleaseLabel("ann@example.org", YES, True),
+            ReleaseLabel("bo@example.org", Answers(True, True, None), False),
+        ),
         verdicts=(Verdict(variant.variant_id, "TC", 0.75, True, "v1", "feature", None, NOON),),
         checks=(ContractCheck(variant.variant_id, "length", True, True, ""),),
     )
@@ -310,11 +313,11 @@ def test_the_store_gives_accepted_variants_with_their_evidence_and_counts_them()
         items = ReleaseTable(connection).accepted_items()
         overview = OverviewTable(connection)
         assert overview.funnel() == Funnel(2, 4, 4, 3, 1, 3, 0)
-        assert overview.yields() == [TypeYield("negation", 3, 3, 0, 2, 0), TypeYield("ordering", 1, 1, 0, 1, 0)]
+        assert overview.yields() == [TypeFunnel("negation", 3, 3, 0, 2, 0), TypeFunnel("ordering", 1, 1, 0, 1, 0)]
         assert overview.backlog() == Backlog(unanswered=2, outbox_open=0, quarantined=0)
 
     by_id = {item.variant.variant_id: item for item in items}
-    expected = replace(ITEMS[0], labels=(Label("bo@example.org", Answers(True, None, None), False),))
+    expected = replace(ITEMS[0], labels=(ReleaseLabel("bo@example.org", Answers(True, None, None), False),))
     assert by_id[ITEMS[0].variant.variant_id] == expected
     assert by_id[ITEMS[1].variant.variant_id].labels == ()
     assert len(items) == 3

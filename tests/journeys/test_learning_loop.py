@@ -64,11 +64,11 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     # Promote with a note: what waits is judged by the new champion and put in order.
     before = models(desk, "verifier")["champion"]
     page.goto(f"{desk.url}/models?model={challenger}")
-    page.get_by_label("Why (stays in the history)").first.fill("it has learnt from our labels")
+    page.get_by_label("Reason (kept in the history)").first.fill("it has learnt from our labels")
     if report["outcome"] != "passes":
-        page.get_by_text("Despite the gate", exact=True).click()
+        page.get_by_text("Promote without a passed gate", exact=True).click()
     page.get_by_role("button", name="Promote to champion").click()
-    expect(page.get_by_text(f"{challenger} is the champion now", exact=False).first).to_be_visible()
+    expect(page.get_by_text(f"{challenger} is now the champion", exact=False).first).to_be_visible()
     after = models(desk, "verifier")
     assert (after["champion"]["model_id"], after["previous"]["model_id"]) == (challenger, before["model_id"])
     judged = eventually(lambda: ended(desk, "verify", but=sample["verification_run"]), "the queue is judged anew")
@@ -93,9 +93,9 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     # Compare, promote, and take both back.
     page.goto(f"{desk.url}/models?model={generator}")
     expect(page.get_by_text("accepted a 1,000 tokens", exact=False).first).to_be_visible()
-    page.get_by_label("Why (stays in the history)").first.fill("a trial")
+    page.get_by_label("Reason (kept in the history)").first.fill("a trial")
     page.get_by_role("button", name="Promote to champion").click()
-    expect(page.get_by_text(f"{generator} is the champion now", exact=False).first).to_be_visible()
+    expect(page.get_by_text(f"{generator} is now the champion", exact=False).first).to_be_visible()
     assert models(desk, "generator")["champion"]["model_id"] == generator
     roll_back(page, "it was a trial")
     expect(page.get_by_text("no registered generator is in use now", exact=False).first).to_be_visible()
@@ -141,7 +141,7 @@ def fill_number(page: Page, label: str, value: str) -> None:
 
 
 def roll_back(page: Page, note: str) -> None:
-    page.get_by_label("Why (stays in the history)").last.fill(note)
+    page.get_by_label("Reason (kept in the history)").last.fill(note)
     page.get_by_role("button", name="Roll back").click()
 
 

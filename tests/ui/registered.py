@@ -11,6 +11,7 @@ from data.records import VARIANT_TYPE_KEYS, Run, RunId
 from engine.feature_verifier import DimensionModel, FeatureVerifier
 from engine.features import FEATURE_NAMES
 from engine.jobs.folder import RunFolder, RunResult
+from training.comparison_report import GeneratorComparison, comparison_as_json
 from training.examples import labels_table
 from training.registry import RegisteredModel, register
 from ui.desk.context import Desk
@@ -51,13 +52,13 @@ def registered_generator(
     folder: Path,
     text: str,
     *,
-    comparison: Mapping[str, object] | None = None,
+    comparison: GeneratorComparison | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> RegisteredModel:
     """Its files are no model; nothing here loads them."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({"model_type": text}))
-    counts = {} if comparison is None else {"comparison": dict(comparison)}
+    counts = {} if comparison is None else {"comparison": comparison_as_json(comparison)}
     return register(
         desk.settings.models,
         folder,

@@ -1,31 +1,30 @@
-"""`sagedesk model ...`: generators and verifiers: which are there, how they compare, which is in use, training them."""
+"""`sagedesk model ...`: list generators and verifiers, compare them, promote one, train them."""
 
-from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from data.records import RunState
+from data.records import RunState, VerdictTarget
+from training.gate_conclusion import conclusion
+from training.gate_report import GateReport, TargetComparison
 from ui.commands.line import Line, open_line
 from ui.commands.model_training import Role, preview, refresh, retrain, schedule
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
-from ui.desk import environment
+from ui.desk import environment, run_reports
 from ui.desk.model_info import ModelInfo
 from ui.desk.settings import read_settings
 from ui.desk.usecases import gates, model_promotion, models, runs
 
 app = typer.Typer(help="Models: generators and verifiers.", no_args_is_help=True)
 
-_FIGURES: Final = ("balanced_accuracy", "fail_pr_auc", "ece")
-
 ModelId = Annotated[str, typer.Argument(metavar="MODEL", help="A registered model's id, as `model list` shows it.")]
-Note = Annotated[str, typer.Option(help="Why, in your words; it stands in the sign-off.")]
+Note = Annotated[str, typer.Option(help="The reason, in your words; kept in the sign-off.")]
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the models at hand, and which is in use."""
+    """List the models, and which are in use."""
     with open_line(read_settings()) as line:
         found = line.call(models.list_models)
     if as_json:
@@ -43,7 +42,7 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(model_id: ModelId, as_json: AsJson = False) -> None:
-    """Show one registered model: what it came from, how it compares, who signed for it."""
+    """Show one registered model: its origin, its comparison with the champion, and its sign-offs."""
     with open_line(read_settings()) as line:
         found = line.call(models.show_model, model_id=model_id)
     if as_json:
@@ -54,12 +53,14 @@ def show(model_id: ModelId, as_json: AsJson = False) -> None:
             *_facts(found.info),
             *((name.replace("_", " "), found.origin.get(name)) for name in ("data", "seed", "code_version")),
             ("files", tuple(sorted(found.files))),
-            ("gate", None if found.gate is None else found.gate.get("outcome")),
+            ("gate", None if found.gate is None else found.gate.outcome),
             ("gate run", found.gate_run_id),
         ]
     )
     if found.gate is not None:
         _emit_gate(found.gate)
+    for fault in found.unreadable:
+        talk(fault)
     if found.sign_offs:
         emit_table(
             ("signed", "by", "action", "in use", "before", "gate", "note"),
@@ -73,7 +74,7 @@ def show(model_id: ModelId, as_json: AsJson = False) -> None:
 
 @app.command()
 def compare(model_id: ModelId, wait: Wait = True, flips: Limit = 20, as_json: AsJson = False) -> None:
-    """Send a verifier to the gate: against the champion on the blind labels that nothing learnt from."""
+    """Send a verifier to the gate: compare it with the champion on people's blind labels of held-out questions."""
     with open_line(read_settings()) as line:
         run = line.call(gates.compare_models, model_id=model_id)
         if wait:
@@ -82,11 +83,11 @@ def compare(model_id: ModelId, wait: Wait = True, flips: Limit = 20, as_json: As
     if as_json:
         emit_json(run)
         return
-    report = run.result.get("gate")
-    if not isinstance(report, Mapping):
+    report = run_reports.gate_of_run(run)
+    if report is None:
         emit_run(run)
         return
-    emit_facts([("run", run.run_id), ("gate", report.get("outcome"))])
+    emit_facts([("run", run.run_id), ("gate", report.outcome)])
     _emit_gate(report)
     emit_table(
         ("variant", "type", "target", "people", "champion", "challenger", "text"),
@@ -94,7 +95,7 @@ def compare(model_id: ModelId, wait: Wait = True, flips: Limit = 20, as_json: As
             (it.variant_id, it.variant_type, it.target, it.truth, it.champion, it.challenger, it.variant_context)
             for it in differing
         ],
-        empty="the two judge every labelled variant alike",
+        empty="both verifiers judge every labelled variant alike",
     )
 
 
@@ -104,12 +105,12 @@ def promote(
     note: Note,
     despite_gate: Annotated[
         bool,
-        typer.Option("--despite-gate", help="Although it did not pass, or was not compared; the sign-off says so."),
+        typer.Option("--despite-gate", help="Promote it without a passed gate; the sign-off says so."),
     ] = False,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Make a registered model the champion, and have it judge what waits for review."""
+    """Make a registered model the champion, and have a verifier judge the review queue again."""
     with open_line(read_settings()) as line:
         promoted = line.call(model_promotion.promote_model, model_id=model_id, note=note, despite_gate=despite_gate)
         if wait:
@@ -124,7 +125,7 @@ def rollback(
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Put the champion before back in use, and have it judge what waits for review; done twice, all is as it was."""
+    """Put the previous champion back in use; a verifier judges the review queue again. Twice changes nothing."""
     with open_line(read_settings()) as line:
         found = line.call(model_promotion.rollback_model, role=role, note=note)
         if wait:
@@ -139,7 +140,7 @@ def rollback(
 
 @app.command()
 def fetch(as_json: AsJson = False) -> None:
-    """Fetch the embedded models into the cache; those that are there are left alone."""
+    """Download the embedded models into the cache, unless they are there."""
     fetched = environment.fetch_embedded(talk)
     emit_json(fetched) if as_json else emit_facts([(it.name, it.folder) for it in fetched])
 
@@ -162,33 +163,36 @@ def _facts(it: ModelInfo) -> list[tuple[str, object]]:
     ]
 
 
-def _emit_gate(report: Mapping[str, object]) -> None:
-    """The figures of both by target, with the interval of their difference; then why the gate said what it said."""
-    targets = report.get("targets")
-    rows = targets.items() if isinstance(targets, Mapping) else ()
+def _emit_gate(report: GateReport) -> None:
+    """Both verifiers by target, with the 95 % interval of their difference; then what follows from it, and why."""
     emit_table(
-        ("target", "figure", "champion", "challenger", "difference", "from", "to"),
-        [
-            (target, name.replace("_", " "), *(_of(of, side, name) for side in ("champion", "challenger")), *spread)
-            for target, of in rows
-            for name in _FIGURES
-            for spread in [tuple(_of(of, "difference", name, end) for end in ("mean", "low", "high"))]
-        ],
+        ("target", "measure", "champion", "challenger", "difference", "from", "to"),
+        [row for target, one in report.targets.items() for row in _measures(target, one)],
         empty="nothing was measured",
     )
-    reasons = report.get("reasons")
-    for reason in reasons if isinstance(reasons, list | tuple) else ():
-        talk(str(reason))
+    talk(conclusion(report))
+    for reason in report.reasons:
+        talk(reason)
 
 
-def _of(found: object, *path: str) -> object:
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
+def _measures(target: VerdictTarget, one: TargetComparison) -> list[tuple[object, ...]]:
+    """One row per measure; none where the two judged no item both."""
+    before, after, difference = one.champion, one.challenger, one.difference
+    if before is None or after is None:
+        return []
+    measures = (
+        ("balanced accuracy", before.balanced_accuracy, after.balanced_accuracy, difference.balanced_accuracy),
+        ("PR-AUC (failing variants)", before.fail_pr_auc, after.fail_pr_auc, difference.fail_pr_auc),
+        ("calibration error (ECE)", before.ece, after.ece, difference.ece),
+    )
+    return [
+        (target, name, first, second, *((None, None, None) if it is None else (it.mean, it.low, it.high)))
+        for name, first, second, it in measures
+    ]
 
 
 def _wait_for_the_queue(line: Line) -> None:
-    """Until what waits for review is judged anew."""
+    """Until the review queue is judged again."""
     states: tuple[RunState, ...] = ("running", "queued")
     for state in states:
         for run in line.call(runs.list_runs, kind="verify", state=state):

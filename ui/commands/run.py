@@ -7,10 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from data.records import Run, RunState
+from data.errors import ReportError
+from data.records import Run, RunState, VariantTypeKey
+from engine.generate import GenerationYield
 from engine.jobs.kinds import JobKind
 from ui.commands.line import open_line
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
+from ui.desk import run_reports
 from ui.desk.settings import read_settings
 from ui.desk.usecases import run_transfer, runs
 
@@ -170,9 +173,11 @@ def emit_run(run: Run) -> None:
             [(key, *(row.get(column) for column in columns)) for key, row in rows.items()],
             empty="",
         )
-    yields = run.result.get("types")
-    if run.kind == "generate" and isinstance(yields, Mapping):
-        _emit_yields(yields)
+    try:
+        if yields := run_reports.yields_of_run(run):
+            _emit_yields(yields)
+    except ReportError as exc:
+        talk(str(exc))
 
 
 def _rows(value: object) -> Mapping[str, Mapping[str, object]] | None:
@@ -186,23 +191,18 @@ def _rows(value: object) -> Mapping[str, Mapping[str, object]] | None:
     return value if is_flat else None
 
 
-def _emit_yields(yields: Mapping[str, Mapping[str, object]]) -> None:
+def _emit_yields(yields: Mapping[VariantTypeKey, GenerationYield]) -> None:
     """What became of a generation's requests, by variant type; below it why, where there is a reason."""
     emit_table(
         ("type", *_YIELD_COLUMNS),
-        [(key, *(of_type.get(name, 0) for name in _YIELD_COLUMNS)) for key, of_type in yields.items()],
+        [(key, *(getattr(of_type, name) for name in _YIELD_COLUMNS)) for key, of_type in yields.items()],
         empty="nothing was requested",
     )
     for key, of_type in yields.items():
-        for kind in ("unsupported_reasons", "failed_checks"):
-            reasons = of_type.get(kind)
-            if isinstance(reasons, Mapping):
-                for reason, times in reasons.items():
-                    talk(
-                        f"{key}: {reason} ({times})"
-                        if kind == "unsupported_reasons"
-                        else f"{key}: {_words(reason)} fails {times} times"
-                    )
+        for reason, times in of_type.unsupported_reasons.most_common():
+            talk(f"{key}: {reason} ({times})")
+        for check, times in of_type.failed_checks.most_common():
+            talk(f"{key}: {_words(check)} failed {times} times")
 
 
 def _words(name: str) -> str:

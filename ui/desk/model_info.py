@@ -1,6 +1,5 @@
 """A registered model as pages and commands show it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -40,13 +39,6 @@ def model_info(desk: Desk, connection: Connection, model: RegisteredModel) -> Mo
     """A registered model as `list_models` tells it."""
     row = ModelTable(connection).find(model.model_id)
     return _info(desk.settings, model, None if row is None else row.created_at)
-
-
-def comparison_of(model: RegisteredModel) -> Mapping[str, object] | None:
-    """How a generator did on the same questions before and after its training; None where that was not measured."""
-    counts = model.origin.get("counts")
-    found = counts.get("comparison") if isinstance(counts, Mapping) else None
-    return found if isinstance(found, Mapping) else None
 
 
 def _info(settings: Settings, model: RegisteredModel, created_at: datetime | None) -> ModelInfo:

@@ -20,6 +20,7 @@ from data.tables import models as model_rows
 from engine.jobs.folder import RunFolder
 from engine.jobs.versions import VERSIONS_FILE
 from engine.verifiers import verifier_method, verifier_version
+from training.refresh_report import generator_training_from
 from training.registry import RegisteredModel, aliased, aliases, register, set_alias, verified
 from ui.desk.runs.submission import Ingest, Ingested, Prepare
 from ui.desk.settings import Settings
@@ -71,8 +72,10 @@ def prepare_generator(settings: Settings, folder: RunFolder, run: Run, now: Call
     Raises:
         JobError: the run has not ended.
         ModelError: nothing was made, or it cannot be kept.
+        ReportError: its counts are not those of a generator's training.
     """
-    version = str(_counts(folder).get("generator_version", ""))
+    source = f"the training report of run {run.run_id} ({folder.path}/result.json)"
+    version = generator_training_from(_counts(folder), source=source).generator_version
     model = _registered(settings, folder, run, role="generator", kind="causal_lm", version=version)
 
     def ingest(connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
@@ -111,7 +114,7 @@ def _registered(
 
 def _tell_store(connection: Connection, model: RegisteredModel, now: datetime) -> None:
     model_rows.ModelTable(connection).put(
-        model_rows.RegisteredModel(model.model_id, model.role, model.kind, str(model.folder), model.origin, now)
+        model_rows.ModelRecord(model.model_id, model.role, model.kind, str(model.folder), model.origin, now)
     )
 
 

@@ -1,119 +1,113 @@
-"""A generator before and after its training, on the same questions: by type and in all, with intervals."""
+"""A generator before and after its training, on the same questions: by type and overall, with intervals."""
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import streamlit as st
 
 from engine.variant_types.table import VARIANT_TYPES
-from ui.views.report_values import count, interval, mapping, number, percent, signed
+from training.comparison_report import GeneratorComparison, GeneratorFigures, Slice
+from training.paired_bootstrap import Interval
+from ui.views.measures import difference, figure, percent
 from ui.widgets.page import figures, notice, table
 
-_SIDES: Final = ("before", "after")
-_COUNTS: Final[Mapping[str, str]] = {
-    "requested": "asked for",
-    "parsed": "readable",
-    "contract_passed": "contract holds",
-    "accepted": "judged valid",
-    "generated_tokens": "generated tokens",
-}
-_VARIETY: Final[Mapping[str, str]] = {
-    "distinct_1": "distinct words",
-    "distinct_2": "distinct pairs",
-    "distinct_3": "distinct triples",
-    "self_similarity": "likeness within a question",
-    "opening_entropy": "variety of openings",
-}
-_PLAYERS: Final[Mapping[str, str]] = {
-    "chance": "a blind guess",
-    "always_first": "always the first",
-    "longest_option": "the longest",
-    "most_overlap": "most words in common",
-}
+_SLICES: Final[dict[Slice, str]] = {"all": "all types", **{key: kind.name for key, kind in VARIANT_TYPES.items()}}
+_COUNTS: Final = ("requested", "parsed", "contract passed", "judged valid", "generated tokens")
+_VARIETY: Final = (
+    "distinct words",
+    "distinct word pairs",
+    "distinct word triples",
+    "similarity within a question",
+    "variety of openings",
+)
+_PLAYERS: Final = ("chance level", "always first", "longest option", "most shared words")
 
 
-def comparison(report: Mapping[str, object]) -> None:
-    """`report` is what the training wrote (outputs/comparison.json)."""
-    st.subheader("Before and after, on the same questions", anchor=False)
-    before, after = (_of("all", report, side) for side in _SIDES)
-    if not before or not after:
+def comparison(report: GeneratorComparison) -> None:
+    """Rates with intervals; counts, variety and shortcut players folded."""
+    st.subheader("Before and after training, on the same questions", anchor=False)
+    slices = {key: name for key, name in _SLICES.items() if key in report.before and key in report.after}
+    if "all" not in slices:
         notice("The comparison holds no figures.", kind="warn")
         return
+    before, after = report.before["all"], report.after["all"]
     figures(
         [
-            ("questions held out", f"{count(report, 'questions'):,}"),
+            ("held-out questions", f"{report.questions:,}"),
             (
-                "contract holds, before and after",
-                " → ".join(percent(it.get("contract_pass_rate")) for it in (before, after)),
+                "contract passed, before → after",
+                f"{percent(before.contract_pass_rate)} → {percent(after.contract_pass_rate)}",
             ),
-            ("accepted a 1,000 tokens, before and after", " → ".join(_each(it) for it in (before, after))),
+            ("accepted per 1,000 tokens, before → after", f"{_accepted(before)} → {_accepted(after)}"),
         ]
     )
-    judge = report.get("judge")
-    if not judge:
-        notice("No verifier was there that had not been the reward, so nothing is called accepted.", kind="warn")
-    told = f"Accepted: by verifier {judge}, which was not the reward." if judge else ""
-    slices = [("all", "all types"), *((key, kind.name) for key, kind in VARIANT_TYPES.items())]
-    slices = [(key, name) for key, name in slices if _of(key, report, "before")]
+    if report.judge is None:
+        notice(
+            "There was no verifier other than the reward to judge the variants, so none counts as accepted.",
+            kind="warn",
+        )
+    judged = f" Accepted: judged valid by verifier {report.judge}, which was not the reward." if report.judge else ""
     table(
         [
             "",
-            "contract holds, before",
+            "contract passed, before",
             "after",
-            "points, 95 %",
-            "accepted a 1,000 tokens, before",
+            "difference in points (95 % interval)",
+            "accepted per 1,000 tokens, before",
             "after",
-            "difference, 95 %",
+            "difference (95 % interval)",
         ],
-        [_row(key, name, report) for key, name in slices],
-        caption=f"The same questions, types and seeds for both. {told}",
+        [[name, *_rates(key, report)] for key, name in slices.items()],
+        caption=f"Same questions, types and seeds for both generators.{judged}",
     )
-    sides = [(key, name, side) for key, name in slices for side in _SIDES]
-    with st.expander("How many of each"):
+    sides = [
+        (name, side, of_slice[key])
+        for key, name in slices.items()
+        for side, of_slice in (("before", report.before), ("after", report.after))
+    ]
+    with st.expander("Counts"):
+        table(["", "generator", *_COUNTS], [[name, side, *_counts(it)] for name, side, it in sides])
+    with st.expander("Variety and shortcut players"):
         table(
-            ["", "generator", *_COUNTS.values()],
-            [[name, side, *(_of(key, report, side).get(one) for one in _COUNTS)] for key, name, side in sides],
-        )
-    with st.expander("Variety, and what players score that look at no meaning"):
-        table(
-            ["", "generator", *_VARIETY.values(), *_PLAYERS.values()],
-            [[name, side, *_variety(_of(key, report, side))] for key, name, side in sides],
-            caption="Of variants whose contract holds, 0 to 1. The last four are shares of right answers: a player "
-            "above the blind guess shows that the answer gives itself away.",
+            ["", "generator", *_VARIETY, *_PLAYERS],
+            [[name, side, *_variety(it)] for name, side, it in sides],
+            caption="Variants that pass their contract; every figure is 0 to 1. The last four are the accuracy of "
+            "players that do not read for meaning: one above the chance level shows that answers give themselves away.",
         )
 
 
-def _of(key: str, report: Mapping[str, object], side: str) -> Mapping[str, object]:
-    return mapping(mapping(report.get(side)).get(key))
-
-
-def _row(key: str, name: str, report: Mapping[str, object]) -> Sequence[object]:
-    before, after = (_of(key, report, side) for side in _SIDES)
-    difference = _of(key, report, "difference")
+def _rates(key: Slice, report: GeneratorComparison) -> list[str]:
+    before, after, changed = report.before[key], report.after[key], report.difference.get(key)
     return [
-        name,
-        *(percent(it.get("contract_pass_rate")) for it in (before, after)),
-        _in_points(mapping(difference.get("contract_pass_rate"))),
-        *(_each(it) for it in (before, after)),
-        _difference(mapping(difference.get("accepted_per_1000_tokens"))),
+        percent(before.contract_pass_rate),
+        percent(after.contract_pass_rate),
+        _in_points(None if changed is None else changed.contract_pass_rate),
+        _accepted(before),
+        _accepted(after),
+        difference(None if changed is None else changed.accepted_per_1000_tokens, digits=2),
     ]
 
 
-def _each(side: Mapping[str, object]) -> str:
-    return number(side.get("accepted_per_1000_tokens"), digits=2)
+def _accepted(side: GeneratorFigures) -> str:
+    return figure(side.accepted_per_1000_tokens, digits=2)
 
 
-def _difference(found: Mapping[str, object], *, digits: int = 2) -> str:
-    if not found:
-        return "undefined"
-    return f"{signed(found.get('mean'), digits=digits)} ({interval(found, digits=digits)})"
-
-
-def _in_points(found: Mapping[str, object]) -> str:
+def _in_points(found: Interval | None) -> str:
     """A difference of shares, in percentage points."""
-    return _difference({name: 100 * value for name, value in found.items() if isinstance(value, float)}, digits=0)
+    if found is None:
+        return difference(None)
+    return difference(Interval(100 * found.mean, 100 * found.low, 100 * found.high), digits=0)
 
 
-def _variety(side: Mapping[str, object]) -> list[str]:
-    shortcuts = mapping(side.get("shortcuts"))
-    return [*(number(side.get(one)) for one in _VARIETY), *(number(shortcuts.get(one)) for one in _PLAYERS)]
+def _counts(it: GeneratorFigures) -> list[object]:
+    return [it.requested, it.parsed, it.contract_passed, it.accepted, it.generated_tokens]
+
+
+def _variety(it: GeneratorFigures) -> list[str]:
+    found = it.shortcuts
+    players = (
+        (None,) * len(_PLAYERS)
+        if found is None
+        else (found.chance, found.always_first, found.longest_option, found.most_overlap)
+    )
+    texts = (it.distinct_1, it.distinct_2, it.distinct_3, it.self_similarity, it.opening_entropy)
+    return [figure(one) for one in (*texts, *players)]

@@ -1,4 +1,4 @@
-"""A verifier's gate: champion against challenger on labels that neither has seen, and the items they differ on."""
+"""A verifier's gate: what follows from it, champion beside challenger on labels neither has seen, where they differ."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -6,93 +6,158 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from data.dimensions import DIMENSIONS
+from data.records import VerdictTarget
 from engine.variant_types.table import VARIANT_TYPES
-from ui.desk.usecases.gates import Flip
-from ui.views.report_values import count, interval, mapping, number, percent, signed, texts
+from training.gate_report import GateOutcome, GateReport, HumanAgreement, JudgedTarget, TargetComparison
+from ui.desk.usecases.gates import FlippedVariant
+from ui.views.measures import TARGET_NAMES, difference, figure, percent
 from ui.widgets.item import Side, pair_html
-from ui.widgets.page import empty, figures, notice, table
+from ui.widgets.page import empty, notice, table
 
-_TARGETS: Final[Mapping[str, str]] = {
-    **{dimension.key: dimension.name for dimension in DIMENSIONS},
-    "valid": "all three",
-}
-_MEASURES: Final[Mapping[str, str]] = {
-    "balanced_accuracy": "balanced accuracy",
-    "fail_pr_auc": "PR AUC of no",
-    "ece": "calibration error (lower is better)",
-    "kappa": "agreement with people (kappa)",
-}
-_OUTCOMES: Final[Mapping[str, tuple[str, str]]] = {
-    "passes": ("done", "It passes the gate: nowhere worse than the champion, and better where it should be."),
-    "fails": ("error", "It does not pass the gate."),
-    "cannot_say": ("warn", "The gate cannot say whether it is better."),
-}
-_CONFUSION: Final[Mapping[str, str]] = {
-    "true_yes": "yes, rightly",
-    "false_yes": "yes, wrongly",
-    "true_no": "no, rightly",
-    "false_no": "no, wrongly",
-}
+_KINDS: Final[Mapping[GateOutcome, str]] = {"passes": "done", "fails": "error", "cannot_say": "warn"}
+_ACCURACY: Final = "balanced accuracy"
+_RANKING: Final = "PR-AUC (failing variants)"
 _PAGE: Final = 20
 
 Direction = Literal["every", "challenger", "champion"]
 _DIRECTIONS: Final[Mapping[Direction, str]] = {
-    "every": "Every flip",
-    "challenger": "New one right",
-    "champion": "Old one right",
+    "every": "All differences",
+    "challenger": "Challenger right",
+    "champion": "Champion right",
 }
 
 
-def outcome(report: Mapping[str, object]) -> None:
-    """In one line, and why. `report` is what the gate run wrote (outputs/gate.json)."""
-    kind, words = _OUTCOMES[str(report["outcome"])]
-    notice(words, kind=kind)
-    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in texts(report.get("reasons")))
-    if reasons:
-        st.html(f'<ul class="sd-reasons">{reasons}</ul>')
+def outcome(report: GateReport, conclusion: str) -> None:
+    """What follows from it, in one line; why is folded."""
+    notice(conclusion, kind=_KINDS[report.outcome])
+    if report.reasons:
+        with st.expander("Reasons"):
+            _reasons(report)
 
 
-def gate(report: Mapping[str, object]) -> None:
-    """Outcome, figures of both verifiers beside each other, and their confusions."""
-    outcome(report)
-    if not count(report, "labels"):
-        return
-    past = mapping(report.get("past_errors"))
-    figures(
+def gate(report: GateReport, conclusion: str) -> None:
+    """What follows from it, both verifiers beside each other, and the details folded."""
+    notice(conclusion, kind=_KINDS[report.outcome])
+    targets = {key: report.targets[key] for key in _order(report) if report.targets[key].labels}
+    if targets:
+        table(
+            [
+                *("", "measure", "champion", "challenger", "difference (95 % interval)", "no worse"),
+                *("baseline (always yes)", "chance level"),
+            ],
+            [row for key, one in targets.items() for row in _rows(key, one)],
+            caption=f"Measured on people's blind labels of {report.questions:,} held-out questions. "
+            f"No worse: the interval of balanced accuracy stays above -{report.margin:g}.",
+        )
+    with st.expander("Details"):
+        _reasons(report)
+        if targets:
+            _calibration_and_agreement(targets)
+            _confusions(targets)
+
+
+def _reasons(report: GateReport) -> None:
+    st.html(f'<ul class="sd-reasons">{"".join(f"<li>{escape(reason)}</li>" for reason in report.reasons)}</ul>')
+
+
+def _order(report: GateReport) -> list[VerdictTarget]:
+    """What has to improve first, then the dimensions."""
+    return [report.target, *(key for key in TARGET_NAMES if key in report.targets and key != report.target)]
+
+
+def _rows(key: VerdictTarget, one: TargetComparison) -> list[list[object]]:
+    name = f"{TARGET_NAMES[key]}, {one.labels:,} blind labels"
+    champion, challenger = one.champion, one.challenger
+    if champion is None or challenger is None:
+        return [[name, "no variant was judged by both", "", "", "", "", "", ""]]
+    return [
         [
-            ("blind labels", f"{count(report, 'labels'):,}"),
-            ("questions", f"{count(report, 'questions'):,}"),
-            ("past errors", f"{count(past, 'count'):,}"),
-            ("of them the champion repeats", f"{count(past, 'champion_wrong'):,}"),
-            ("of them the challenger repeats", f"{count(past, 'challenger_wrong'):,}"),
-        ]
-    )
-    targets = {name: mapping(value) for name, value in mapping(report.get("targets")).items()}
-    if not targets:
-        return
-    margin = number(report.get("margin"))
+            *(name, _ACCURACY, figure(champion.balanced_accuracy), figure(challenger.balanced_accuracy)),
+            *(difference(one.difference.balanced_accuracy), _no_worse(one)),
+            *(figure(champion.majority_balanced_accuracy), ""),
+        ],
+        [
+            *("", _RANKING, figure(champion.fail_pr_auc), figure(challenger.fail_pr_auc)),
+            *(difference(one.difference.fail_pr_auc), ""),
+            *("", figure(champion.majority_fail_pr_auc)),
+        ],
+    ]
+
+
+def _no_worse(one: TargetComparison) -> str:
+    if one.is_non_inferior:
+        return "✓ yes"
+    found = one.difference.balanced_accuracy
+    return "✕ worse" if found is not None and found.high < 0 else "? not shown"
+
+
+def _calibration_and_agreement(targets: Mapping[VerdictTarget, TargetComparison]) -> None:
+    rows: list[list[object]] = []
+    for key, one in targets.items():
+        if one.champion is None or one.challenger is None:
+            continue
+        rows.append(
+            [
+                *(
+                    TARGET_NAMES[key],
+                    figure(one.champion.ece),
+                    figure(one.challenger.ece),
+                    difference(one.difference.ece),
+                ),
+                *(figure(one.champion.kappa), figure(one.challenger.kappa), _agreement(one.human_agreement)),
+                one.unjudged,
+            ]
+        )
     table(
-        ["", "measure", "champion", "challenger", "difference", "95 % interval", "no worse", "people agree"],
-        [row for name in _TARGETS if name in targets for row in _rows(name, targets[name], report)],
-        caption=f"No worse: the interval of balanced accuracy stays above -{margin}. People agree: how often two who "
-        "answered blind say the same, and kappa, which takes chance out. Where the champion's own kappa is at least "
-        "that, a challenger that is no worse need not be better.",
+        [
+            *("", "ECE, champion", "ECE, challenger", "difference (95 % interval)"),
+            *("kappa, champion", "kappa, challenger", "people among themselves", "labels left out"),
+        ],
+        rows,
+        caption="ECE: calibration error, lower is better. Kappa: agreement with people's blind labels beyond chance. "
+        "Where the champion's kappa is at least that of two people on the same items, a challenger that is no worse "
+        "need not be better. Labels left out lack a verdict from one of the two.",
     )
-    _confusions(targets)
 
 
-def flips(found: Sequence[Flip]) -> None:
-    """The items on which the two verifiers say different things, with their text; a page at a time."""
+def _confusions(targets: Mapping[VerdictTarget, TargetComparison]) -> None:
+    rows = [
+        [TARGET_NAMES[key], side, *_confusion(judged)]
+        for key, one in targets.items()
+        for side, judged in (("champion", one.champion), ("challenger", one.challenger))
+        if judged is not None
+    ]
+    table(
+        ["", "verifier", "right yes", "wrong yes", "right no", "wrong no", "precision of yes"],
+        rows,
+        caption="Verdicts against people's blind labels. A wrong yes lets a failing variant through.",
+    )
+
+
+def _confusion(judged: JudgedTarget) -> list[object]:
+    it = judged.confusion
+    accepted = it.true_yes + it.false_yes
+    precision = percent(it.true_yes / accepted if accepted else None)
+    return [it.true_yes, it.false_yes, it.true_no, it.false_no, precision]
+
+
+def _agreement(people: HumanAgreement | None) -> str:
+    if people is None:
+        return "no item labelled twice, blind"
+    return f"{percent(people.share)} equal, kappa {figure(people.kappa)}, {people.pairs:,} items"
+
+
+def flips(found: Sequence[FlippedVariant]) -> None:
+    """The variants that the two verifiers judge differently, with their text; a page at a time."""
     st.subheader("Where they differ", anchor=False)
     if not found:
-        empty("They differ nowhere", "On every gate label both verifiers give the same answer.")
+        empty("No differences", "Both verifiers give the same answer on every blind label.")
         return
     counts = {direction: len(_of(found, direction)) for direction in _DIRECTIONS}
     left, middle, right = st.columns([2, 1.4, 0.8], vertical_alignment="bottom")
     chosen: Direction = (
         left.segmented_control(
-            "Which was right",
+            "Which verifier was right",
             list(_DIRECTIONS),
             default="every",
             format_func=lambda it: f"{_DIRECTIONS[it]} ({counts[it]:,})",
@@ -100,32 +165,32 @@ def flips(found: Sequence[Flip]) -> None:
         )
         or "every"
     )
-    targets = [name for name in _TARGETS if any(flip.target == name for flip in found)]
+    targets = [name for name in TARGET_NAMES if any(flip.target == name for flip in found)]
     target = middle.selectbox(
-        "Question", [None, *targets], format_func=lambda it: "every question" if it is None else _TARGETS[it]
+        "Dimension", [None, *targets], format_func=lambda it: "all" if it is None else TARGET_NAMES[it]
     )
     shown = [flip for flip in _of(found, chosen) if target in (None, flip.target)]
     pages = max(1, -(-len(shown) // _PAGE))
     page = int(right.number_input(f"Page of {pages:,}", 1, pages, 1, key=f"flips_page_{chosen}_{target}"))
     if not shown:
-        notice("No item of this kind.")
+        notice("No such difference.")
     st.html("".join(_flip(flip) for flip in shown[(page - 1) * _PAGE : page * _PAGE]))
 
 
-def _of(found: Sequence[Flip], direction: Direction) -> list[Flip]:
+def _of(found: Sequence[FlippedVariant], direction: Direction) -> list[FlippedVariant]:
     """A flip is right on one side only: the two differ on a yes or no."""
     if direction == "every":
         return list(found)
     return [flip for flip in found if (flip.challenger == flip.truth) == (direction == "challenger")]
 
 
-def _flip(flip: Flip) -> str:
-    right = "new one right" if flip.challenger == flip.truth else "old one right"
+def _flip(flip: FlippedVariant) -> str:
+    right = "challenger right" if flip.challenger == flip.truth else "champion right"
     colour = "sd-good" if flip.challenger == flip.truth else "sd-bad"
     icon = "✓" if flip.challenger == flip.truth else "✕"
     type_name = VARIANT_TYPES[flip.variant_type].name
     summary = (
-        f'<summary class="sd-line"><span class="{colour}">{icon} {right}</span><b>{_TARGETS[flip.target]}</b>'
+        f'<summary class="sd-line"><span class="{colour}">{icon} {right}</span><b>{TARGET_NAMES[flip.target]}</b>'
         f"<span>people: {_yes(flip.truth)}</span><span>champion: {_yes(flip.champion)}</span>"
         f"<span>challenger: {_yes(flip.challenger)}</span>"
         f'<span class="sd-push sd-faint">{escape(type_name)} · {escape(flip.variant_id)}</span></summary>'
@@ -135,57 +200,6 @@ def _flip(flip: Flip) -> str:
         Side(flip.variant_context, flip.options, flip.answer_index, f"Variant <strong>{escape(type_name)}</strong>"),
     )
     return f'<details class="sd-flip" open>{summary}{pair}</details>'
-
-
-def _rows(name: str, target: Mapping[str, object], report: Mapping[str, object]) -> list[list[object]]:
-    champion, challenger = mapping(target.get("champion")), mapping(target.get("challenger"))
-    differences = mapping(target.get("difference"))
-    labels = f"{_TARGETS[name]}, {count(target, 'labels'):,} labels"
-    first_cells = {
-        "balanced_accuracy": (
-            labels + (" (to improve)" if name == report.get("target") else ""),
-            _no_worse(target),
-            _agreement(mapping(target.get("human_agreement"))),
-        ),
-        "fail_pr_auc": (_unjudged(count(target, "unjudged")), "", ""),
-    }
-    rows: list[list[object]] = []
-    for measure, words in _MEASURES.items():
-        if measure not in champion and measure not in challenger:
-            continue
-        difference = mapping(differences.get(measure))
-        begins, no_worse, people = first_cells.get(measure, ("", "", ""))
-        values = (number(champion.get(measure)), number(challenger.get(measure)), signed(difference.get("mean")))
-        rows.append([begins, words, *values, interval(difference), no_worse, people])
-    return rows or [[labels, "nothing that both have judged", "", "", "", "", _no_worse(target), ""]]
-
-
-def _no_worse(target: Mapping[str, object]) -> str:
-    return "✓ yes" if target.get("is_non_inferior") else "✕ not shown"
-
-
-def _unjudged(missing: int) -> str:
-    return "" if missing == 0 else f"{missing:,} more without a verdict of both"
-
-
-def _confusions(targets: Mapping[str, Mapping[str, object]]) -> None:
-    with st.expander("What each of them said, rightly and wrongly"):
-        rows: list[list[object]] = []
-        for name in _TARGETS:
-            for side in ("champion", "challenger"):
-                confusion = mapping(mapping(targets.get(name, {}).get(side)).get("confusion"))
-                if confusion:
-                    rows.append([_TARGETS[name], side, *(count(confusion, key) for key in _CONFUSION)])
-        table(["", "verifier", *_CONFUSION.values()], rows)
-
-
-def _agreement(agreement: Mapping[str, object]) -> str:
-    if not agreement:
-        return "no item answered twice, blind"
-    return (
-        f"{percent(agreement.get('share'))}, kappa {number(agreement.get('kappa'))}, "
-        f"{count(agreement, 'pairs'):,} pairs"
-    )
 
 
 def _yes(answer: bool | None) -> str:

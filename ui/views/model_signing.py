@@ -1,4 +1,4 @@
-"""What a lead may do with a model: compare it, take it into use with a note, go back; and who signed what before."""
+"""What a lead may do with a model: compare it, promote it with a note, roll back; and who signed what before."""
 
 from collections.abc import Sequence
 
@@ -22,22 +22,24 @@ def what_was_done(model_id: str) -> None:
 
 
 def compare(desk: Desk, actor: Actor, found: ModelDetail) -> None:
-    """The gate run against the champion of now: the first, or another on the labels that there are by now."""
+    """The gate run against the current champion: the first, or another on the labels given since."""
     if "champion" in found.info.aliases:
         if found.gate is None:
-            notice("It is in use. A gate compares a challenger with it.")
+            notice("This verifier is in use. A gate run compares challengers with it.")
         return
     last = _last_gate_run(desk, actor, found.info.model_id)
     with st.container(horizontal=True, vertical_alignment="center", key="model_compare_line"):
         if last is not None and last.state in ("queued", "running", "away"):
-            notice(f"It is being compared with the champion: run {last.run_id} is {last.state}.")
+            notice(f"A gate run is comparing it with the champion: run {last.run_id} is {last.state}.")
             if st.button("Open the run", key="model_compare_run"):
                 go_to("Runs", run=last.run_id)
             return
         if last is not None and last.state != "done":
-            notice(f"Its comparison, run {last.run_id}, did not end well: {last.message}", kind="warn")
+            notice(f"Its gate run {last.run_id} is {last.state}: {last.message}", kind="warn")
         elif found.gate is None:
-            notice("It has not been compared with the champion of now: a gate run does that on the blind labels.")
+            notice(
+                "It has not been compared with the current champion. A gate run compares them on people's blind labels."
+            )
         act_once(
             st.button,
             "Compare with the champion" if found.gate is None else "Compare again",
@@ -58,10 +60,10 @@ def promote(desk: Desk, actor: Actor, found: ModelDetail) -> None:
         return
     has_passed = _has_passed(found)
     with st.form(f"promote_{info.model_id}", border=True):
-        st.html("<b>Take it into use</b>")
-        note = st.text_area("Why (stays in the history)", key=f"promote_note_{info.model_id}", height=80)
+        st.html("<b>Promote this model</b>")
+        note = st.text_area("Reason (kept in the history)", key=f"promote_note_{info.model_id}", height=80)
         despite = not has_passed and st.checkbox(
-            "Despite the gate" if info.role == "verifier" else "Without a comparison that speaks for it",
+            "Promote without a passed gate" if info.role == "verifier" else "Promote without a comparison",
             help=_hindrance(found),
             key=f"promote_despite_{info.model_id}",
         )
@@ -75,9 +77,9 @@ def promote(desk: Desk, actor: Actor, found: ModelDetail) -> None:
                 desk, still(actor), model_id=info.model_id, note=note, despite_gate=bool(despite)
             )
             return Done(
-                f"{info.model_id} is the champion now. What waits for review is judged again and put in order."
+                f"{info.model_id} is now the champion. It judges the review queue again, which is then reordered."
                 if info.role == "verifier"
-                else f"{info.model_id} is the champion now: Generate uses it where no model is named."
+                else f"{info.model_id} is now the champion. Generate uses it unless another model is named."
             )
 
         act_once(
@@ -97,9 +99,9 @@ def roll_back(desk: Desk, actor: Actor, found: ModelDetail, *, has_previous: boo
     if "champion" not in info.aliases or not (has_previous or role == "generator"):
         return
     with st.form(f"rollback_{role}", border=True):
-        st.html("<b>Go back to the one before</b>")
+        st.html("<b>Roll back to the previous champion</b>")
         left, right = st.columns([3, 1], vertical_alignment="bottom")
-        note = left.text_input("Why (stays in the history)", key=f"rollback_note_{info.model_id}")
+        note = left.text_input("Reason (kept in the history)", key=f"rollback_note_{info.model_id}")
 
         def sign() -> Done:
             champion = model_promotion.rollback_model(desk, still(actor), role=role, note=note)
@@ -115,9 +117,9 @@ def roll_back(desk: Desk, actor: Actor, found: ModelDetail, *, has_previous: boo
 def sign_offs(history: Sequence[SignOff]) -> None:
     if not history:
         return
-    st.subheader("Signed", anchor=False)
+    st.subheader("Sign-offs", anchor=False)
     table(
-        ["at", "by", "what", "gate", "note"],
+        ["at", "by", "action", "gate", "reason"],
         [[day_and_time(one.signed_at), one.signed_by, one.action, one.outcome or "", one.note] for one in history],
     )
 
@@ -133,13 +135,13 @@ def _way_back(model_id: str) -> str:
 def _has_passed(found: ModelDetail) -> bool:
     if found.info.role == "generator":
         return found.comparison is not None
-    return found.gate is not None and found.gate.get("outcome") == "passes"
+    return found.gate is not None and found.gate.outcome == "passes"
 
 
 def _hindrance(found: ModelDetail) -> str:
     if found.info.role == "generator":
-        return "There is no comparison with what it was trained from."
+        return "It has not been compared with the model it was trained from."
     if found.gate is None:
-        return "It has not been compared with the champion."
-    said = "cannot say" if found.gate.get("outcome") == "cannot_say" else "did not pass"
-    return f"The gate {said}: the reasons stand above."
+        return "It has not been compared with the current champion."
+    said = "cannot say yet" if found.gate.outcome == "cannot_say" else "was not passed"
+    return f"The gate {said}; the reasons are above."

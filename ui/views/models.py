@@ -12,8 +12,7 @@ from ui.desk.usecases.models import ModelDetail
 from ui.views.model_comparison import comparison
 from ui.views.model_gate import flips, gate
 from ui.views.model_signing import compare, promote, roll_back, sign_offs, what_was_done
-from ui.views.report_values import mapping
-from ui.views.verifier_figures import verifier_figures
+from ui.views.verifier_figures import training_figures
 from ui.widgets.go import go_to
 from ui.widgets.page import day_and_time, empty, head, notice, table, told
 from ui.widgets.row_list import Row, row_list
@@ -24,19 +23,22 @@ _ALIASES: Final[Mapping[str, str]] = {
     "challenger": "◇ challenger",
     "previous": "previous",
 }
-# Parts of an origin that stand above, or that no person reads.
+# Parts of an origin that have a table above.
 _DRAWN: Final = frozenset({"targets", "types", "comparison", "methods", "calibration", "held_out", "run_id", "parent"})
 
 
 def render(desk: Desk, actor: Actor) -> None:
-    head("Models", "The champion is in use. A challenger comes into use when a lead has looked at it and signs.")
+    head(
+        "Models",
+        "The champion is in use. A lead promotes a challenger after looking at its comparison, and signs for it.",
+    )
     with told():
         found = models.list_models(desk, actor)
         registered = [model for model in found if model.model_id and model.role in _ROLES]
         if not registered:
             empty(
                 "No model is trained yet",
-                "Open Training and train a verifier: from the sample's labels it takes a minute.",
+                "Open Training and train a verifier. It takes a minute on the sample's labels.",
             )
         asked = st.query_params.get("model")
         model_id = asked if asked is not None else _first(registered)
@@ -62,7 +64,7 @@ def _list(role: str, of_role: Sequence[ModelInfo], chosen: str | None) -> None:
     st.subheader(f"{role.title()}s", anchor=False)
     with st.container(key=f"models_{role}_box"):
         row_list(
-            ["in use as", "kind", "version", "made", "model", "run"],
+            ["status", "kind", "version", "created", "model", "run"],
             [
                 Row(
                     model.model_id,
@@ -95,9 +97,9 @@ def _open(model_id: str) -> None:
 def _embedded(found: Sequence[ModelInfo]) -> None:
     if not found:
         return
-    with st.expander("Models that are not registered: named in the settings, or embedded"):
+    with st.expander("Unregistered models: embedded, or named in the settings"):
         table(
-            ["role", "model", "in use", "at hand", "folder"],
+            ["role", "model", "in use", "available", "folder"],
             [[model.role, model.version, bool(model.aliases), model.is_at_hand, model.folder] for model in found],
         )
 
@@ -109,45 +111,48 @@ def _detail(desk: Desk, actor: Actor, model_id: str, registered: Sequence[ModelI
     st.subheader(f"{info.role.title()} {info.model_id}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center", key="model_actions"):
         st.text(named or "not in use")
-        for label, run_id in (("Open its training", info.run_id), ("Open its gate run", found.gate_run_id)):
+        for label, run_id in (("Open the training run", info.run_id), ("Open the gate run", found.gate_run_id)):
             if run_id and st.button(label, key=f"model_{label}"):
                 go_to("Runs", run=run_id)
     if not info.is_at_hand:
-        notice("Its files are not here any more, or not what was registered: it cannot be used.", kind="error")
+        notice("Its files are missing or have changed since registration, so it cannot be used.", kind="error")
     what_was_done(info.model_id)
+    for line in found.unreadable:
+        notice(line, kind="error")
     if info.role == "generator":
         _comparison(found)
     else:
         if found.gate is not None:
-            gate(found.gate)
+            gate(found.gate, found.conclusion)
         compare(desk, actor, found)
     promote(desk, actor, found)
     has_previous = any(model.role == info.role and "previous" in model.aliases for model in registered)
     roll_back(desk, actor, found, has_previous=has_previous)
-    if found.gate is not None and found.gate_run_id is not None and found.gate.get("labels"):
-        flips(gates.flipped(desk, actor, run_id=found.gate_run_id, limit=gates.MAX_FLIPS))
+    if found.gate is not None and found.gate_run_id is not None and found.gate.labels:
+        with told():
+            flips(gates.flipped(desk, actor, run_id=found.gate_run_id, limit=gates.MAX_FLIPS))
     sign_offs(found.sign_offs)
-    if info.role == "verifier" and (counts := mapping(found.origin.get("counts"))):
-        st.subheader("What its training measured", anchor=False)
-        verifier_figures(counts)
+    if found.training is not None:
+        st.subheader("Training results", anchor=False)
+        training_figures(found.training)
     _lineage(found)
 
 
 def _comparison(found: ModelDetail) -> None:
     if found.comparison is None:
-        notice("It was not compared with what it was trained from: a training that ran to its end does that.")
+        notice("It was not compared with the model it was trained from. A training that finishes does that.")
     else:
         comparison(found.comparison)
 
 
 def _lineage(found: ModelDetail) -> None:
     """Where it comes from: run, parent, data, seed, and whatever else was written down when it was registered."""
-    with st.expander("Where it comes from, and its files"):
+    with st.expander("Origin and files"):
         info = found.info
         rows: list[list[object]] = [
             ["version", info.version],
             ["kind", info.kind],
-            ["champion when it was trained", info.parent or "none"],
+            ["champion at the time of training", info.parent or "none"],
             ["folder", info.folder],
         ]
         rows += [[name, text] for name, text in _flat(found.origin) if text]

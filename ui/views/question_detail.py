@@ -9,7 +9,7 @@ from data.records import QuestionId
 from engine.variant_types.table import VARIANT_TYPES
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import questions
-from ui.desk.usecases.questions import Label, VariantDetail
+from ui.desk.usecases.questions import CurrentLabel, VariantDetail
 from ui.widgets.item import checks_html, option_list
 from ui.widgets.page import day_and_time, empty
 from ui.widgets.texts import block, literal
@@ -72,7 +72,7 @@ def _tone(detail: VariantDetail) -> str:
     return {"accepted": "sd-good", "rejected": "sd-bad"}.get(_outcome(detail), "sd-wait")
 
 
-def _label_line(label: Label) -> str:
+def _label_line(label: CurrentLabel) -> str:
     said = label.annotation
     if said.is_skipped:
         answers = '<span class="sd-faint">skipped</span>'

@@ -1,4 +1,4 @@
-"""What came of a run: its headline figures, yields, targets, refused rows, the gate's word, and every count behind."""
+"""What a run came to: headline figures, yields, verdicts, refused rows, the gate's conclusion, and every count."""
 
 from collections.abc import Mapping
 from html import escape
@@ -8,15 +8,18 @@ import pandas as pd
 import streamlit as st
 
 from data.errors import SagedeskError
-from data.records import Run
+from data.records import Run, VariantTypeKey
+from engine.generate import GenerationYield
 from engine.variant_types.table import VARIANT_TYPES
+from training.gate_conclusion import conclusion
+from ui.desk import run_reports
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases.imports import refusals
 from ui.views.model_gate import outcome
-from ui.views.verifier_figures import verifier_figures
-from ui.widgets.page import bars, figures, notice, table
+from ui.views.verifier_figures import training_figures, verdict_figures
+from ui.widgets.page import bars, figures, notice, table, told
 
-# Those counts of a run that a person asks for first, where the run has them.
+# The counts that a person asks for first, where the run has them.
 _HEADLINES: Final = (
     "questions new",
     "questions same",
@@ -33,17 +36,17 @@ _HEADLINES: Final = (
 _NOT_DONE: Final = ("not_verified", "not_compared")
 _STAGES: Final = ("requested", "made", "passed")
 _LOSSES: Final[Mapping[str, str]] = {
-    "unsupported": "the backend makes no such variant of such a question",
-    "failed": "no answer came",
-    "malformed": "the answer was no variant",
-    "duplicates": "the variant was there already",
+    "unsupported": "the backend cannot make this type from the question",
+    "failed": "the backend gave no reply",
+    "malformed": "the reply was not a valid variant",
+    "duplicates": "the variant exists already",
 }
 # Parts of a result that have a chart, a table or a page of their own.
 _DRAWN: Final = ("types", "targets", "gate", "comparison", "methods", "calibration", "held_out")
 
 
 def result(desk: Desk, actor: Actor, run: Run) -> None:
-    """What a person asks of it first, then all counts; nothing while there is nothing."""
+    """Headline figures, reports, then all counts; nothing while there is nothing."""
     if not run.result:
         return
     error = run.result.get("error")
@@ -56,52 +59,56 @@ def result(desk: Desk, actor: Actor, run: Run) -> None:
     for name in ("error", *_NOT_DONE):
         counts.pop(name.replace("_", " "), None)
     figures([(name, f"{counts[name]:,}") for name in _HEADLINES if isinstance(counts.get(name), int)])
-    types = run.result.get("types")
-    if run.kind == "generate" and isinstance(types, Mapping) and types:
-        _yields(types)
-    verifier_figures(run.result)
-    if run.kind == "gate-verifier" and isinstance(report := run.result.get("gate"), Mapping):
-        outcome(report)
+    with told():
+        _reports(run)
     if run.kind == "import" and run.state == "done":
         _refused(desk, actor, run)
     if counts:
         with st.expander("All counts"):
-            table(["what", "how many"], [[name, str(count)] for name, count in counts.items()])
+            table(["count", "value"], [[name, str(count)] for name, count in counts.items()])
 
 
-def _yields(types: Mapping[str, object]) -> None:
+def _reports(run: Run) -> None:
+    """What has a chart or a table of its own. Raises ReportError for what cannot be read."""
+    if yields := run_reports.yields_of_run(run):
+        _yields(yields)
+    if (verdicts := run_reports.verdicts_of_run(run)) is not None:
+        verdict_figures(verdicts)
+    if (training := run_reports.verifier_training_of_run(run)) is not None:
+        training_figures(training)
+    if (gate := run_reports.gate_of_run(run)) is not None:
+        outcome(gate, conclusion(gate))
+
+
+def _yields(types: Mapping[VariantTypeKey, GenerationYield]) -> None:
     st.subheader("Yield by type", anchor=False)
-    of_types = [(key, counts) for key in VARIANT_TYPES if isinstance(counts := types.get(key), Mapping)]
-    columns = [*_STAGES, *(loss for loss in _LOSSES if any(counts.get(loss) for _, counts in of_types))]
+    of_types = [(key, types[key]) for key in VARIANT_TYPES if key in types]
+    columns = [*_STAGES, *(loss for loss in _LOSSES if any(getattr(counts, loss) for _, counts in of_types))]
     frame = pd.DataFrame(
         {
             "type": [_type_name(name) for name, _ in of_types],
-            **{column: [int(counts.get(column, 0)) for _, counts in of_types] for column in columns},
+            **{column: [getattr(counts, column) for _, counts in of_types] for column in columns},
         }
     )
     bars(frame, name="type", series=columns, title="candidates", key="run_yields")
     said = [f"{name}: {_LOSSES[name]}" for name in columns if name in _LOSSES]
     if said:
         st.html(f'<p class="sd-faint sd-small">{escape("; ".join(said))}.</p>')
-    reasons = [
-        [reason, count]
-        for _, counts in of_types
-        for reason, count in sorted(dict(counts.get("unsupported_reasons", {})).items(), key=lambda it: -it[1])
-    ]
+    reasons = [[reason, count] for _, counts in of_types for reason, count in counts.unsupported_reasons.most_common()]
     if reasons:
-        st.subheader("Why some could not be made", anchor=False)
+        st.subheader("Why some types were not possible", anchor=False)
         table(["reason", "candidates"], reasons)
     failed = [
         [_type_name(name), check.replace("_", " "), count]
         for name, counts in of_types
-        for check, count in sorted(dict(counts.get("failed_checks", {})).items(), key=lambda it: -it[1])
+        for check, count in counts.failed_checks.most_common()
     ]
     if failed:
-        st.subheader("Checks that did not hold", anchor=False)
+        st.subheader("Failed checks", anchor=False)
         table(
             ["type", "check", "variants"],
             failed,
-            caption="A variant passes when its required checks hold; those that are advice are counted here too.",
+            caption="A variant passes when all required checks hold. Failed advisory checks are counted here too.",
         )
 
 
@@ -114,8 +121,11 @@ def _refused(desk: Desk, actor: Actor, run: Run) -> None:
         notice("No row was refused.", kind="done")
         return
     refused = "1 row was" if found.total == 1 else f"{found.total:,} rows were"
-    notice(f"{refused} refused; the others are in.", kind="warn")
-    table(["file", "row", "why", "begins"], [[one.file, one.row, one.reason, one.text[:160]] for one in found.rows])
+    notice(f"{refused} refused; the other rows were imported.", kind="warn")
+    table(
+        ["file", "row", "reason", "row begins with"],
+        [[one.file, one.row, one.reason, one.text[:160]] for one in found.rows],
+    )
 
 
 def _type_name(key: str) -> str:

@@ -3,65 +3,73 @@
 from collections.abc import Mapping
 from typing import Final
 
-from data.dimensions import DIMENSIONS
-from ui.views.report_values import mapping, number
+from data.records import VerdictTarget
+from engine.jobs.verify import VerdictCounts
+from engine.verifier_metrics import TargetQuality
+from training.verifier_report import CalibrationReport, TrainingMethod, VerifierTraining
+from ui.views.measures import TARGET_NAMES
 from ui.widgets.page import table
 
-# What stands in a row of a verification's or a training's targets, in this order, and how it is called.
-_TARGET_COLUMNS: Final[Mapping[str, str]] = {
-    "yes": "yes",
-    "no": "no",
-    "unparsed": "unparsed",
-    "n": "labels",
-    "base_rate": "share of yes",
-    "balanced_accuracy": "balanced accuracy",
-    "majority_balanced_accuracy": "of always yes",
-    "fail_pr_auc": "PR AUC of no",
-    "majority_fail_pr_auc": "of chance",
-    "roc_auc": "ROC AUC",
-    "ece": "calibration error",
-}
-_NAMES: Final[Mapping[str, str]] = {**{one.key: one.name for one in DIMENSIONS}, "valid": "all three"}
-_METHODS: Final[Mapping[str, str]] = {"era": "ERA, by dimension", "ira": "IRA, at once"}
+_METHODS: Final[Mapping[TrainingMethod, str]] = {"era": "ERA (each dimension)", "ira": "IRA (one pass)"}
+_QUALITY_COLUMNS: Final = (
+    "labels",
+    "share of yes",
+    "balanced accuracy",
+    "baseline (always yes)",
+    "PR-AUC (failing variants)",
+    "chance level",
+    "ROC-AUC",
+    "calibration error (ECE)",
+)
 
 
-def verifier_figures(counts: Mapping[str, object]) -> None:
-    """Of a run's counts, what they hold; nothing where they hold none of it."""
-    targets = {key: mapping(value) for key, value in mapping(counts.get("targets")).items()}
-    if targets:
-        is_measured = any("balanced_accuracy" in of_one for of_one in targets.values())
-        _figures(targets, _NAMES, "Measured on questions that the verifier had not seen." if is_measured else "")
-    methods = {key: mapping(value) for key, value in mapping(counts.get("methods")).items()}
-    if methods:
-        _figures(methods, _METHODS, "Both methods on the same held-out variants: is the variant valid?")
-    calibration = {key: mapping(value) for key, value in mapping(counts.get("calibration")).items()}
-    if calibration:
-        _calibration(calibration)
-
-
-def _figures(rows: Mapping[str, Mapping[str, object]], names: Mapping[str, str], caption: str) -> None:
-    columns = [key for key in _TARGET_COLUMNS if any(key in counts for counts in rows.values())]
-    table(
-        ["", *(_TARGET_COLUMNS[key] for key in columns)],
-        [[name, *(rows[key].get(column) for column in columns)] for key, name in names.items() if key in rows],
-        caption=caption,
-    )
-
-
-def _calibration(targets: Mapping[str, Mapping[str, object]]) -> None:
-    rows = []
-    for key, name in _NAMES.items():
-        if key not in targets:
-            continue
-        it = targets[key]
-        threshold = mapping(it.get("threshold"))
-        told = [number(threshold.get(one)) if threshold else "" for one in ("probability", "precision_bound")]
-        rows.append(
-            [name, it.get("labels"), it.get("map"), it.get("ece_before"), it.get("ece_after"), *told, it.get("note")]
+def training_figures(training: VerifierTraining) -> None:
+    """Quality by dimension, by method where both were trained, and the calibration."""
+    rows = [[name, *_quality(training.targets[key])] for key, name in TARGET_NAMES.items() if key in training.targets]
+    if rows:
+        # a feature verifier's figures are out of fold; a language model's on the parts that it did not learn from
+        how = "held-out questions" if training.method else "questions held out in turn (cross-validation)"
+        table(["", *_QUALITY_COLUMNS], rows, caption=f"Measured on people's labels of {how}.")
+    if training.methods:
+        table(
+            ["", *_QUALITY_COLUMNS],
+            [[name, *_quality(training.methods[key])] for key, name in _METHODS.items() if key in training.methods],
+            caption="Validity by both methods, measured on people's labels of the same held-out variants.",
         )
+    if training.calibration:
+        _calibration(training.calibration)
+
+
+def verdict_figures(counts: Mapping[VerdictTarget, VerdictCounts]) -> None:
+    """What a verification said."""
+    rows = [[name, it.yes, it.no, it.unparsed] for key, name in TARGET_NAMES.items() if (it := counts.get(key))]
+    table(["", "yes", "no", "unparsed"], rows)
+
+
+def _quality(it: TargetQuality) -> list[object]:
+    return [
+        it.n,
+        it.base_rate,
+        it.balanced_accuracy,
+        it.majority_balanced_accuracy,
+        it.fail_pr_auc,
+        it.majority_fail_pr_auc,
+        it.roc_auc,
+        it.ece,
+    ]
+
+
+def _calibration(found: CalibrationReport) -> None:
+    rows: list[list[object]] = []
+    for key, name in TARGET_NAMES.items():
+        if key not in found:
+            continue
+        it = found[key]
+        proved = (None, None) if it.threshold is None else (it.threshold.probability, it.threshold.precision_bound)
+        rows.append([name, it.labels, it.map, it.ece_before, it.ece_after, *proved, it.note])
     table(
-        ["", "labels", "map", "calibration error before", "after", "accepted from", "right at least", "note"],
+        ["", "labels", "calibration map", "ECE before", "ECE after", "threshold", "precision, at least", "note"],
         rows,
-        caption="Calibrated on questions kept aside. Of what is accepted from the threshold on, at least so much is "
-        "right, with 95 % confidence.",
+        caption="Calibrated on people's labels of held-out questions. What is accepted from the threshold up has at "
+        "least this precision, with 95 % confidence.",
     )

@@ -14,7 +14,7 @@ from engine.executors.local import LocalExecutor
 from engine.generate import variant_from_candidate
 from engine.jobs.folder import RunFolder
 from engine.jobs.report import Reporter
-from engine.jobs.verify import VerifyStep, counts_by_target, pair_up, pairs_from, pairs_table, run
+from engine.jobs.verify import VerdictCounts, VerifyStep, pair_up, pairs_from, pairs_table, run, verdict_counts
 from engine.prompts import GenerationRequest
 from engine.variant_types.table import contract_checks, contract_passes
 from engine.verifiers import verifier_version, write_method
@@ -97,9 +97,9 @@ def test_counts_tell_yes_no_and_unparsed_apart():
 
     verdicts = [verdict("TC", True), verdict("TC", False), verdict("TC", False), verdict("valid", None)]
 
-    assert counts_by_target(verdicts) == {
-        "TC": {"yes": 1, "no": 2, "unparsed": 0},
-        "valid": {"yes": 0, "no": 0, "unparsed": 1},
+    assert verdict_counts(verdicts) == {
+        "TC": VerdictCounts(yes=1, no=2, unparsed=0),
+        "valid": VerdictCounts(yes=0, no=0, unparsed=1),
     }
 
 

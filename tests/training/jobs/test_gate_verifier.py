@@ -109,7 +109,7 @@ def test_the_other_way_round_it_fails_and_says_on_what(sound: Path, mistaught: P
     gate = result.counts["gate"]
     assert isinstance(gate, dict)
     assert gate["outcome"] == "fails"
-    assert any("Validity is not better" in reason for reason in gate["reasons"])
+    assert any("Validity is worse" in reason for reason in gate["reasons"])
 
 
 def test_flips_are_the_answers_on_which_the_two_differ(sound: Path, mistaught: Path, tmp_path: Path) -> None:

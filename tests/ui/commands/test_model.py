@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.ui.learning_desk import comparison_report
 from tests.ui.registered import registered_generator, registered_verifier
 from training.registry import RegisteredModel, promote
 from ui.desk.context import Desk
@@ -58,7 +59,7 @@ def test_a_promotion_or_rollback_without_a_note_is_bad_usage(
 
 def test_a_generator_that_is_taken_back_leaves_none(sagedesk: Sagedesk, settings: Settings, tmp_path: Path) -> None:
     desk = open_desk(settings, with_label_studio=False)
-    generator = registered_generator(desk, tmp_path / "g", "tuned", comparison={"after": {}})
+    generator = registered_generator(desk, tmp_path / "g", "tuned", comparison=comparison_report())
     close_desk(desk)
 
     promoted = sagedesk("model", "promote", generator.model_id, "--note", "accepts more")

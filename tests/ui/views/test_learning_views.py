@@ -1,5 +1,6 @@
 """Training and Models as pages: what a run would use, starting one once, what the gate said, signing, going back."""
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from tests.ui.drawn_pages import ANA, LEA, page, sent, shown
 from tests.ui.labelled_store import LabelledStore
 from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
+from training.gate_report import GateOutcome
 from ui.desk.context import Desk
 from ui.desk.runs.supervisor import Supervisor
 from ui.desk.usecases import runs, schedules
@@ -149,24 +151,97 @@ def test_a_model_tells_what_its_training_measured_and_where_it_comes_from(desk: 
 
     html = shown(page("models", desk, LEA, model=model_id))
 
-    assert "Measured on questions that the verifier had not seen." in html
-    assert re.search(r"Answer uniqueness</td><td[^>]*>91</td><td[^>]*>0.62</td>", html)
-    for words in ("seed", "splits, train", "weights.bin", "champion when it was trained"):
+    assert "Measured on people&#x27;s labels of questions held out in turn (cross-validation)." in html
+    for words in ("baseline (always yes)", "PR-AUC (failing variants)", "chance level", "calibration error (ECE)"):
+        assert words in html
+    assert re.search(r"Answer uniqueness</td><td[^>]*>91</td><td[^>]*>0.80</td><td[^>]*>0.62</td>", html)
+    for words in ("seed", "splits, train", "weights.bin", "champion at the time of training"):
         assert words in html
 
 
-def test_a_gate_that_failed_shows_reasons_figures_and_people_among_themselves(desk: Desk) -> None:
+def test_a_gate_says_first_what_follows_from_it_then_the_figures_and_folds_the_rest(desk: Desk) -> None:
     champion, challenger = champion_and_challenger(desk)
     report = gate_report("fails", reasons=["Type consistency is worse by 0.052"])
     put_gate_run(desk, champion=champion, challenger=challenger, report=report)
 
-    html = shown(page("models", desk, LEA, model=challenger))
+    drawn = page("models", desk, LEA, model=challenger)
 
-    assert "It does not pass the gate." in html
-    assert "Type consistency is worse by 0.052" in html
-    assert "-0.101 to -0.004" in html
-    assert "84%, kappa 0.620, 25 pairs" in html
+    html = shown(drawn)
+    said = [
+        "Keep the champion: the challenger is worse on type consistency.",
+        "Measured on 120 blind labels by people, on 30 held-out questions.",
+        "difference (95 % interval)",
+        "-0.052 (-0.101 to -0.004)",
+        "Type consistency is worse by 0.052",
+        "84% equal, kappa 0.620, 25 items",
+    ]
+    assert [html.index(words) for words in said] == sorted(html.index(words) for words in said)
     assert "undefined" in html  # a measure that needs both answers
+    folded = drawn.expander[[one.label for one in drawn.expander].index("Details")]
+    assert not folded.proto.expanded
+
+
+@pytest.mark.parametrize(
+    ("outcome", "labels", "said"),
+    [
+        ("passes", 120, "Promote: the challenger is better on validity and no worse on every other dimension."),
+        ("cannot_say", 16, "Cannot say yet: needs 4 more blind labels on held-out questions;"),
+    ],
+)
+def test_a_gate_that_did_not_fail_says_what_follows_too(
+    desk: Desk, outcome: GateOutcome, labels: int, said: str
+) -> None:
+    champion, challenger = champion_and_challenger(desk)
+    report = gate_report(outcome, labels=labels)
+    put_gate_run(desk, champion=champion, challenger=challenger, report=report)
+
+    assert said in shown(page("models", desk, LEA, model=challenger))
+
+
+def test_a_damaged_gate_report_is_one_line_and_promotes_nobody(desk: Desk) -> None:
+    champion, challenger = champion_and_challenger(desk)
+    put_gate_run(desk, champion=champion, challenger=challenger, report={"outcome": "passes"})
+
+    drawn = page("models", desk, LEA, model=challenger)
+
+    assert not drawn.exception
+    assert "the gate report of run r_gate (" in shown(drawn)
+    assert "r_gate/result.json) cannot be read: " in shown(drawn)
+    assert champion in sent(drawn)
+    drawn.text_area(key=f"promote_note_{challenger}").set_value("it is better")
+    drawn.button(key=f"FormSubmitter:promote_{challenger}-Promote to champion").click().run()
+    assert "has no evidence that can be read" in shown(drawn)
+    assert "champion" in alias_of(desk, champion)
+    of_run = page("runs", desk, LEA, run="r_gate")
+    assert not of_run.exception
+    assert "cannot be read" in shown(of_run)
+
+
+def test_a_gate_run_whose_flips_are_gone_is_shown_without_them(desk: Desk) -> None:
+    champion, challenger = champion_and_challenger(desk)
+    put_gate_run(desk, champion=champion, challenger=challenger, report=gate_report("passes"))
+    (desk.settings.runs / "r_gate" / "outputs" / "flips.parquet").write_bytes(b"PAR1 and no more")
+
+    drawn = page("models", desk, LEA, model=challenger)
+
+    assert not drawn.exception
+    assert "flips.parquet) cannot be read: " in shown(drawn)
+    assert "weights.bin" in shown(drawn)
+
+
+def test_a_model_whose_training_report_is_damaged_is_shown_without_it(desk: Desk) -> None:
+    model_id = put_model(desk, "old", alias="champion")
+    manifest = desk.settings.models / "verifier" / model_id / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["origin"]["counts"]["targets"]["AU"]["ece"] = "low"
+    manifest.write_text(json.dumps(content))
+
+    drawn = page("models", desk, LEA, model=model_id)
+
+    assert not drawn.exception
+    assert f"the training report of verifier {model_id} (" in shown(drawn)
+    assert "manifest.json) cannot be read: targets.AU.ece: " in shown(drawn)
+    assert "weights.bin" in shown(drawn)
 
 
 def test_flips_show_both_texts_literally_and_who_was_right(desk: Desk) -> None:
@@ -179,7 +254,7 @@ def test_flips_show_both_texts_literally_and_who_was_right(desk: Desk) -> None:
     html = shown(drawn)
     assert "&lt;script&gt;alert" in html
     assert "<script" not in html
-    assert (html.count("new one right"), html.count("old one right")) == (1, 1)
+    assert (html.count("✓ challenger right"), html.count("✕ champion right")) == (1, 1)
     drawn.segmented_control(key="flips_direction").set_value("champion").run()
     assert "A boy runs" in shown(drawn)
     assert "alert(1)" not in shown(drawn)
@@ -193,7 +268,7 @@ def test_a_gate_without_labels_shows_why_and_no_figures_and_can_be_run_again(des
     drawn = page("models", desk, LEA, model=challenger)
 
     assert "0 blind labels" in shown(drawn)
-    assert "They differ nowhere" not in shown(drawn)
+    assert "No differences" not in shown(drawn)
     assert 'class="sd-card"' not in shown(drawn)
     assert "Compare again" in [button.label for button in drawn.button]
 
@@ -204,7 +279,7 @@ def test_a_comparison_under_way_is_told_and_no_second_is_offered(desk: Desk) -> 
 
     drawn = page("models", desk, LEA, model=challenger)
 
-    assert "It is being compared with the champion: run r_g is running." in shown(drawn)
+    assert "A gate run is comparing it with the champion: run r_g is running." in shown(drawn)
     assert not any(button.label.startswith("Compare") for button in drawn.button)
 
 
@@ -212,7 +287,7 @@ def test_verifiers_that_agree_everywhere_say_so(desk: Desk) -> None:
     champion, challenger = champion_and_challenger(desk)
     put_gate_run(desk, champion=champion, challenger=challenger, report=gate_report("passes"))
 
-    assert "They differ nowhere" in shown(page("models", desk, LEA, model=challenger))
+    assert "No differences" in shown(page("models", desk, LEA, model=challenger))
 
 
 def test_a_promotion_needs_a_note(desk: Desk) -> None:
@@ -237,7 +312,7 @@ def test_a_promoted_model_is_in_use_and_its_note_stands_in_the_history(desk: Des
     assert not drawn.exception
     assert "champion" in alias_of(desk, challenger)
     assert "previous" in alias_of(desk, champion)
-    assert "is the champion now" in shown(drawn)
+    assert "is now the champion" in shown(drawn)
     assert "better on uniqueness" in shown(page("models", desk, LEA, model=challenger))
 
 
@@ -283,7 +358,7 @@ def test_a_challenger_that_was_not_compared_offers_the_comparison(desk: Desk) ->
 
     drawn = page("models", desk, LEA, model=challenger)
 
-    assert "It has not been compared with the champion" in shown(drawn)
+    assert "It has not been compared with the current champion" in shown(drawn)
     assert "Compare with the champion" in [button.label for button in drawn.button]
 
 
@@ -301,8 +376,8 @@ def test_a_generator_shows_both_sides_of_its_comparison_with_intervals(desk: Des
     html = shown(drawn)
     assert "5% → 40%" in html
     assert "+35 (+22 to +48)" in html  # percentage points
-    assert "+0.35 (+0.22 to +0.48)" in html  # accepted a 1,000 tokens
-    assert "Accepted: by verifier feature-judge-1, which was not the reward." in html
+    assert "+0.35 (+0.22 to +0.48)" in html  # accepted per 1,000 tokens
+    assert "Accepted: judged valid by verifier feature-judge-1, which was not the reward." in html
     assert html.count("causal inference") == 1 + 2 + 2  # the table of rates, then both sides in each of the others
     assert not drawn.checkbox  # a comparison is all that a generator's promotion asks for
 
@@ -312,8 +387,8 @@ def test_a_generator_without_a_comparison_is_promoted_only_past_a_box(desk: Desk
 
     drawn = page("models", desk, LEA, model=writer)
 
-    assert "It was not compared with what it was trained from" in shown(drawn)
-    assert [box.label for box in drawn.checkbox] == ["Without a comparison that speaks for it"]
+    assert "It was not compared with the model it was trained from" in shown(drawn)
+    assert [box.label for box in drawn.checkbox] == ["Promote without a comparison"]
 
 
 def test_what_is_due_is_proposed_to_leads_on_the_overview_and_on_training(desk: Desk) -> None:

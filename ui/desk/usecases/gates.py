@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from annotation.queue import OVERLAP
-from data.errors import ConflictError, InputError
-from data.records import Run, VariantId, VariantTypeKey
+import pyarrow as pa
+
+from annotation.queue import ANNOTATORS_PER_ITEM
+from data.errors import ConflictError, InputError, ReportError
+from data.records import Run, VariantId, VariantTypeKey, VerdictTarget
 from data.store import Connection
 from data.tables.questions import QuestionTable
 from data.tables.queue import QueueTable
@@ -21,17 +23,18 @@ from ui.desk.context import OPERATOR, Actor, Desk, audit, require_lead
 from ui.desk.submissions import gate_submission
 
 MAX_FLIPS: Final = 500
+_FLIP_COLUMNS: Final = ["variant_id", "target", "truth", "champion", "challenger"]
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
+class FlippedVariant:
     """A labelled variant that the two verifiers judge differently on `target`, with its text.
 
     `truth` is people's answer, the others are the verifiers'; None where one gave none.
     """
 
     variant_id: VariantId
-    target: str
+    target: VerdictTarget
     truth: bool
     champion: bool | None
     challenger: bool | None
@@ -68,14 +71,14 @@ def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
     return run
 
 
-def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[Flip]:
+def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[FlippedVariant]:
     """Where champion and challenger differed in a finished gate run, in its order.
 
     Left out are items that are blind to the account and open to it: a lead may review too, and be asked them again.
 
     Raises:
         PermissionDeniedError: an annotator, who may have blind items among them before them.
-        NotFoundError, InputError (no gate run), ConflictError (it has not ended).
+        NotFoundError, InputError (no gate run), ConflictError (it has not ended), ReportError (they cannot be read).
     """
     require_lead(desk, actor, "model.flips", run_id)
     run = desk.supervisor.get(run_id)
@@ -83,7 +86,12 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
         raise InputError(f"run {run_id} is a {run.kind}; flips are told by a gate-verifier run")
     if run.state != "done":
         raise ConflictError(f"run {run_id} is {run.state}; its flips are there when it is done")
-    rows = RunFolder(Path(run.folder)).read_output("flips").to_pylist()
+    try:
+        rows = RunFolder(Path(run.folder)).read_output("flips").select(_FLIP_COLUMNS).to_pylist()
+    except (OSError, pa.ArrowException, KeyError) as exc:
+        raise ReportError(
+            f"the flips of run {run_id} ({run.folder}/outputs/flips.parquet) cannot be read: {exc}"
+        ) from exc
     with desk.store.read() as connection:
         hidden = _hidden(connection, actor, [VariantId(row["variant_id"]) for row in rows])
         rows = [row for row in rows if row["variant_id"] not in hidden][: max(1, min(limit, MAX_FLIPS))]
@@ -95,7 +103,7 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
         question = None if variant is None else questions.get(variant.question_id)
         if variant is not None and question is not None:
             flips.append(
-                Flip(
+                FlippedVariant(
                     variant_id=variant.variant_id,
                     target=row["target"],
                     truth=row["truth"],
@@ -115,4 +123,4 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
 def _hidden(connection: Connection, actor: Actor, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
     if actor == OPERATOR:  # the command line is where engineers measure; it labels nothing
         return frozenset()
-    return QueueTable(connection).blind_to_come(variant_ids, actor.name, overlap=OVERLAP)
+    return QueueTable(connection).blind_to_come(variant_ids, actor.name, overlap=ANNOTATORS_PER_ITEM)

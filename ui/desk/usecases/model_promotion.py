@@ -7,7 +7,7 @@ that ends in between does the rest at its next start: the newest sign-off says w
 import threading
 from typing import Final, NamedTuple
 
-from data.errors import ConflictError, InputError
+from data.errors import ConflictError, InputError, ReportError
 from data.records import MODEL_ROLES, ModelRole, RunId, SignOffAction
 from data.store import Connection
 from data.tables.sign_offs import SignOffTable
@@ -23,7 +23,8 @@ from training.registry import (
 )
 from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.gate_results import standing_gate
-from ui.desk.model_info import ModelInfo, comparison_of, model_info
+from ui.desk.model_info import ModelInfo, model_info
+from ui.desk.run_reports import comparison_of_model
 from ui.desk.sign_offs import follow_change
 
 MAX_NOTE_CHARACTERS: Final = 2_000
@@ -123,9 +124,18 @@ def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> M
 
 
 def _evidence(connection: Connection, model: RegisteredModel, champion_id: str | None) -> _Evidence:
+    try:
+        return _readable_evidence(connection, model, champion_id)
+    except ReportError as exc:
+        again = f"`sagedesk model compare {model.model_id}`" if model.role == "verifier" else "refresh it"
+        return _Evidence(None, "", f"has no evidence that can be read: {exc}; {again} again")
+
+
+def _readable_evidence(connection: Connection, model: RegisteredModel, champion_id: str | None) -> _Evidence:
+    """Raises ReportError."""
     if model.role == "generator":
         run_id = model.origin.get("run_id")
-        if comparison_of(model) is None:
+        if comparison_of_model(model) is None:
             return _Evidence(None, "", "was never compared with the one before; refresh it again")
         return _Evidence(None if run_id is None else RunId(str(run_id)), "compared", "")
     if champion_id is None:
@@ -134,11 +144,11 @@ def _evidence(connection: Connection, model: RegisteredModel, champion_id: str |
     if gate is None:
         lack = f"was not compared with the champion of now; `sagedesk model compare {model.model_id}` does"
         return _Evidence(None, "", lack)
-    if gate.outcome == "passes":
-        return _Evidence(gate.run_id, gate.outcome, "")
-    reasons = "; ".join(reason.rstrip(".") for reason in gate.reasons)
-    lack = f"did not pass the gate ({gate.outcome}): {reasons}; train on more labels"
-    return _Evidence(gate.run_id, gate.outcome, lack)
+    outcome = gate.report.outcome
+    if outcome == "passes":
+        return _Evidence(gate.run_id, outcome, "")
+    reasons = "; ".join(reason.rstrip(".") for reason in gate.report.reasons)
+    return _Evidence(gate.run_id, outcome, f"did not pass the gate ({outcome}): {reasons}; train on more labels")
 
 
 def _note(note: str) -> str:

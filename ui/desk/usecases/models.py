@@ -4,18 +4,25 @@ Comparing is `ui.desk.usecases.gates`, putting in use and taking back `ui.desk.u
 `ui.desk.usecases.learning`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from data.errors import ReportError
 from data.records import MODEL_ROLES, RunId, SignOff
 from data.tables.models import ModelTable
 from data.tables.sign_offs import SignOffTable
 from engine.embedded import EMBEDDED_ENCODER, EMBEDDED_GENERATOR, embedded_folder
+from training.comparison_report import GeneratorComparison
+from training.gate_conclusion import conclusion
+from training.gate_report import GateReport
 from training.registry import aliases, all_models, find_model
+from training.verifier_report import VerifierTraining
 from ui.desk.context import Actor, Desk
-from ui.desk.gate_results import standing_gate
-from ui.desk.model_info import ModelInfo, _info, comparison_of
+from ui.desk.gate_results import Gate, standing_gate
+from ui.desk.model_info import ModelInfo, _info
+from ui.desk.run_reports import comparison_of_model, verifier_training_of_model
 from ui.desk.settings import Settings
 
 
@@ -25,16 +32,21 @@ class ModelDetail:
 
     `files` maps names to SHA-256. `origin` holds run, data, splits, settings, seed, versions, parent and the run's
     counts. `gate` is the newest comparison with the champion of now (of the champion itself: the newest it stood in)
-    by run `gate_run_id`; `comparison` a generator's figures on the same questions before and after its training.
+    by run `gate_run_id`, and `conclusion` says in one line what follows from it; it is empty without one. `training`
+    is what a verifier's training measured, `comparison` a generator on the same questions before and after its own.
+    `unreadable` has one line for each of these reports that is there and cannot be read.
     """
 
     info: ModelInfo
     files: Mapping[str, str]
     origin: Mapping[str, object]
     sign_offs: tuple[SignOff, ...]
-    gate: Mapping[str, object] | None
+    gate: GateReport | None
     gate_run_id: RunId | None
-    comparison: Mapping[str, object] | None
+    conclusion: str
+    training: VerifierTraining | None
+    comparison: GeneratorComparison | None
+    unreadable: tuple[str, ...]
 
 
 def list_models(desk: Desk, actor: Actor) -> list[ModelInfo]:
@@ -57,11 +69,20 @@ def show_model(desk: Desk, actor: Actor, *, model_id: str) -> ModelDetail:
     """Raises NotFoundError, or ModelError for one whose manifest is damaged."""
     model = find_model(desk.settings.models, model_id)
     champion = aliases(desk.settings.models, model.role).get("champion")
+    unreadable: list[str] = []
+    gate: Gate | None = None
     with desk.store.read() as connection:
         row = ModelTable(connection).find(model_id)
         sign_offs = SignOffTable(connection).of_model(model_id)
-        against = None if champion == model_id else champion
-        gate = standing_gate(connection, model_id, against) if model.role == "verifier" else None
+        if model.role == "verifier":
+            with _noted(unreadable):
+                gate = standing_gate(connection, model_id, None if champion == model_id else champion)
+    training: VerifierTraining | None = None
+    comparison: GeneratorComparison | None = None
+    with _noted(unreadable):
+        training = verifier_training_of_model(model)
+    with _noted(unreadable):
+        comparison = comparison_of_model(model)
     return ModelDetail(
         info=_info(desk.settings, model, None if row is None else row.created_at),
         files=model.files,
@@ -69,8 +90,20 @@ def show_model(desk: Desk, actor: Actor, *, model_id: str) -> ModelDetail:
         sign_offs=tuple(sign_offs),
         gate=None if gate is None else gate.report,
         gate_run_id=None if gate is None else gate.run_id,
-        comparison=comparison_of(model),
+        conclusion="" if gate is None else conclusion(gate.report),
+        training=training,
+        comparison=comparison,
+        unreadable=tuple(unreadable),
     )
+
+
+@contextmanager
+def _noted(unreadable: list[str]) -> Iterator[None]:
+    """A model with a damaged report is shown without it, and says so."""
+    try:
+        yield
+    except ReportError as exc:
+        unreadable.append(str(exc))
 
 
 def _own_generator(settings: Settings) -> ModelInfo:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.errors import ConflictError
-from data.tables.overview import Backlog, Funnel, OverviewTable, TypeYield
+from data.tables.overview import Backlog, Funnel, OverviewTable, TypeFunnel
 from data.tables.questions import QuestionTable
 from data.tables.runs import RunTable
 from ui.desk.context import Actor, Desk, audit, require_lead
@@ -22,7 +22,7 @@ class Overview:
 
     funnel: Funnel
     unverified: int
-    yields: tuple[TypeYield, ...]
+    yields: tuple[TypeFunnel, ...]
     backlog: Backlog
     benchmarks: tuple[Benchmark, ...]
     runs_open: int

@@ -68,7 +68,7 @@ class DuplicateReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class CurrentLabel:
     """What a person says of a variant now. `synced_at` is None until Label Studio has it."""
 
     annotation: Annotation
@@ -88,7 +88,7 @@ class VariantDetail:
     passes_contract: bool | None
     verdicts: tuple[Verdict, ...]
     is_blind: bool
-    labels: tuple[Label, ...]
+    labels: tuple[CurrentLabel, ...]
     decision: Decision | None
 
 
@@ -192,7 +192,9 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
     )
 
 
-def _labels(connection: Connection, actor: Actor, ids: Sequence[VariantId]) -> dict[VariantId, tuple[Label, ...]]:
+def _labels(
+    connection: Connection, actor: Actor, ids: Sequence[VariantId]
+) -> dict[VariantId, tuple[CurrentLabel, ...]]:
     """Of the variants on which there are labels that `actor` may see."""
     shown = {}
     for variant_id, annotations in AnnotationTable(connection).current_of_variants(ids).items():
@@ -201,7 +203,7 @@ def _labels(connection: Connection, actor: Actor, ids: Sequence[VariantId]) -> d
             shown[variant_id] = standing
     synced = OutboxTable(connection).synced([one.annotation_id for standing in shown.values() for one in standing])
     return {
-        variant_id: tuple(Label(one, synced.get((one.annotation_id, one.revision))) for one in standing)
+        variant_id: tuple(CurrentLabel(one, synced.get((one.annotation_id, one.revision))) for one in standing)
         for variant_id, standing in shown.items()
     }
 

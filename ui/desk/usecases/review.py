@@ -11,13 +11,13 @@ from datetime import datetime
 from annotation.forms import AnswerForm, check_form
 from annotation.labelling import Saved, is_blind_to, label, own_annotation, queued_item
 from annotation.leases import release_lease, take_lease
-from annotation.queue import BLIND_SHARE_POLICY, OVERLAP, blind_share
+from annotation.queue import ANNOTATORS_PER_ITEM, BLIND_SHARE_POLICY, blind_share
 from data.dimensions import DIMENSIONS
 from data.errors import InputError, NotFoundError, PermissionDeniedError
 from data.records import Annotation, ContractCheck, Draft, Question, Variant, VariantId, Verdict
 from data.store import Connection
 from data.tables.contract_checks import ContractCheckTable
-from data.tables.drafts import DraftTable, SubmissionTable
+from data.tables.drafts import DraftTable, FormTokenTable
 from data.tables.outbox import OutboxTable
 from data.tables.policies import PolicyTable
 from data.tables.questions import QuestionTable
@@ -81,7 +81,7 @@ def next_item(desk: Desk, actor: Actor) -> ReviewItem | None:
     """Reserve and return the actor's next item; None when nothing waits for them."""
     now = desk.now()
     with desk.store.write() as connection:
-        queued = QueueTable(connection).first_for(actor.name, overlap=OVERLAP, now=now)
+        queued = QueueTable(connection).first_for(actor.name, overlap=ANNOTATORS_PER_ITEM, now=now)
         if queued is None:
             return None
         take_lease(connection, queued.variant_id, actor.name, now=now)
@@ -117,7 +117,7 @@ def save_draft(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, f
     """Keep what is filled in so far; when it was kept. None where the form `token` was submitted meanwhile."""
     now = desk.now()
     with desk.store.write() as connection:
-        if SubmissionTable(connection).find(token) is not None:
+        if FormTokenTable(connection).find(token) is not None:
             return None
         queued_item(connection, variant_id)
         check_form(form, VariantTable(connection).get(variant_id))
@@ -197,7 +197,7 @@ def sync_state(desk: Desk, actor: Actor) -> SyncState:
 def queue_status(desk: Desk, actor: Actor) -> QueueStatus:
     today = desk.now().replace(hour=0, minute=0, second=0, microsecond=0)
     with desk.store.read() as connection:
-        counts = QueueTable(connection).counts(actor.name, overlap=OVERLAP, since=today)
+        counts = QueueTable(connection).counts(actor.name, overlap=ANNOTATORS_PER_ITEM, since=today)
         share = blind_share(connection, desk.settings.blind_share)
     return QueueStatus(
         total=counts.total,

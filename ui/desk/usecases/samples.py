@@ -20,6 +20,7 @@ from training.examples import HELD_OUT_SHARE, SAMPLE_SPLIT_SEED, sample_split
 from training.registry import RegisteredModel
 from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.models_in_use import champion_verifier
+from ui.desk.run_reports import verifier_training_of_model
 from ui.desk.usecases.learning import retrain_verifier
 from ui.desk.usecases.verification import start_verification
 
@@ -135,5 +136,5 @@ def _champion(desk: Desk) -> RegisteredModel:
 
 
 def _has_embeddings(model: RegisteredModel) -> bool:
-    counts = model.origin.get("counts")
-    return isinstance(counts, dict) and bool(counts.get("with_embeddings"))
+    training = verifier_training_of_model(model)
+    return training is not None and bool(training.with_embeddings)

@@ -20,7 +20,7 @@ from data import processes
 from data.errors import ConflictError, JobError, NotFoundError, StoreError
 from data.records import Run
 from data.store import Connection, Store
-from data.tables.models import ModelTable, RegisteredModel
+from data.tables.models import ModelRecord, ModelTable
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder
 from ui.desk.runs.submission import Ingested, Submission
@@ -95,7 +95,7 @@ class Bench:
         )
 
     def _ingest(self, connection: Connection, folder: RunFolder, run: Run) -> Ingested:
-        model = RegisteredModel(run.run_id, "verifier", "feature", str(folder.path), {}, datetime.now(UTC))
+        model = ModelRecord(run.run_id, "verifier", "feature", str(folder.path), {}, datetime.now(UTC))
         ModelTable(connection).put(model)
         self.spoil()
         self.ingested.append(run.run_id)

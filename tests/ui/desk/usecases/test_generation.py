@@ -24,7 +24,7 @@ def model_of(run: Run) -> object:
 def champion(desk: Desk, tmp_path: Path) -> str:
     """Its folder."""
     desk.supervisor.stop(end_jobs=True)  # leaves no room for a job
-    model = registered_generator(desk, tmp_path / "made", "tuned", comparison={})
+    model = registered_generator(desk, tmp_path / "made", "tuned")
     promote(desk.settings.models, "generator", model.model_id)
     return str(model.folder)
 

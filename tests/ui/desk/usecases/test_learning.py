@@ -131,7 +131,7 @@ def test_a_refresh_with_nothing_to_practise_on_is_refused_in_one_line(idle: Desk
 def test_a_refresh_starts_from_the_generator_in_use_and_is_rewarded_by_the_champion(idle: Desk, tmp_path: Path) -> None:
     verifier = registered_verifier(idle, tmp_path / "a", 0.6)
     promote(idle.settings.models, "verifier", verifier.model_id)
-    generator = registered_generator(idle, tmp_path / "b", "tuned", comparison={})
+    generator = registered_generator(idle, tmp_path / "b", "tuned")
     promote(idle.settings.models, "generator", generator.model_id)
 
     run = refresh_generator(
@@ -175,7 +175,7 @@ def test_a_training_as_before_is_told_what_the_champions_own_was_told(idle: Desk
         idle, LEA, types=("causal",), sft={"learning_rate": 1e-4}, grpo={"beta": 0.1}, vllm="colocate", lora_rank=None
     )
     idle.supervisor.cancel(refresh.run_id)
-    generator = registered_generator(idle, tmp_path / "b", "tuned", comparison={}, settings=told(refresh))
+    generator = registered_generator(idle, tmp_path / "b", "tuned", settings=told(refresh))
     promote(idle.settings.models, "generator", generator.model_id)
 
     again = train_as_before(idle, LEA, role="verifier")

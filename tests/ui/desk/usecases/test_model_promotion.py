@@ -14,7 +14,9 @@ from data.tables.queue import QueueTable
 from data.tables.runs import RunTable
 from data.tables.sign_offs import SignOffTable
 from data.tables.verdicts import VerdictTable
+from tests.ui.learning_desk import comparison_report, gate_report
 from tests.ui.registered import registered_generator, registered_verifier
+from training.gate_report import GateOutcome
 from training.registry import RegisteredModel, aliases, promote
 from ui.desk.context import Actor, Desk
 from ui.desk.settings import Settings
@@ -34,9 +36,11 @@ def pair(desk: Desk, tmp_path: Path) -> tuple[RegisteredModel, RegisteredModel]:
     return champion, other
 
 
-def compared(desk: Desk, challenger: RegisteredModel, champion_id: str, outcome: str, *, run: str = "r_gate") -> None:
+def compared(
+    desk: Desk, challenger: RegisteredModel, champion_id: str, outcome: GateOutcome, *, run: str = "r_gate"
+) -> None:
     """A gate run that ended so."""
-    report = {"outcome": outcome, "reasons": [f"it {outcome}, for a reason"]}
+    report = gate_report(outcome, reasons=[f"it {outcome}, for a reason"])
     settings = {"champion_id": champion_id, "challenger_id": challenger.model_id}
     ended = Run(
         RunId(run), "gate-verifier", "done", "nowhere", settings, "lea", desk.now(), None, None, None, None, 0, None,
@@ -69,7 +73,8 @@ def test_a_verifier_that_passed_the_gate_is_champion_with_a_sign_off_that_stays(
     assert (promoted.model_id, promoted.aliases) == (other.model_id, ("champion",))
     assert signed(desk) == [("promote", other.model_id, champion.model_id, "passes", "better on LC")]
     assert (detail.sign_offs[0].run_id, detail.sign_offs[0].signed_by) == ("r_gate", "lea")
-    assert (detail.gate_run_id, (detail.gate or {})["outcome"]) == ("r_gate", "passes")
+    assert detail.gate is not None
+    assert (detail.gate_run_id, detail.gate.outcome) == ("r_gate", "passes")
     with desk.store.read() as connection:
         entry = AuditTable(connection).recent()[0]
     assert (entry.actor, entry.action, entry.subject) == ("lea", "model.promote", other.model_id)
@@ -195,7 +200,7 @@ def test_without_an_earlier_verifier_there_is_no_way_back(
 
 def test_a_generator_needs_its_comparison_and_goes_back_to_none(desk: Desk, tmp_path: Path) -> None:
     blind = registered_generator(desk, tmp_path / "a", "never-compared")
-    compared_one = registered_generator(desk, tmp_path / "b", "compared", comparison={"after": {}})
+    compared_one = registered_generator(desk, tmp_path / "b", "compared", comparison=comparison_report())
 
     with pytest.raises(ConflictError, match="never compared"):
         promote_model(desk, LEA, model_id=blind.model_id, note="looks good")

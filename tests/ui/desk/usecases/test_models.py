@@ -6,6 +6,7 @@ import pytest
 
 from data.errors import ModelError, NotFoundError
 from data.tables.models import ModelTable
+from tests.ui.learning_desk import comparison_report, generator_training
 from tests.ui.registered import ended_run, registered_generator, registered_verifier, saying
 from training.registry import aliased, aliases, promote
 from ui.desk.context import OPERATOR, Desk
@@ -101,7 +102,7 @@ def test_a_run_that_made_no_model_is_refused_and_leaves_nothing(desk: Desk, tmp_
 
 def test_a_refreshed_generator_is_a_challenger_even_if_it_is_the_first(desk: Desk, tmp_path: Path) -> None:
     made, run = ended_run(
-        desk, tmp_path / "r_1", "refresh-generator", counts={"generator_version": "g1", "comparison": {"after": 1}}
+        desk, tmp_path / "r_1", "refresh-generator", counts=generator_training("g1", comparison_report())
     )
     (made.outputs / "model").mkdir()
     (made.outputs / "model" / "config.json").write_text("{}")
@@ -112,7 +113,7 @@ def test_a_refreshed_generator_is_a_challenger_even_if_it_is_the_first(desk: Des
 
     detail = show_model(desk, OPERATOR, model_id=str(told.counts["model_id"]))
     assert (detail.info.role, detail.info.version, detail.info.aliases) == ("generator", "g1", ("challenger",))
-    assert detail.comparison == {"after": 1}
+    assert detail.comparison == comparison_report()
     assert told.then is None
     assert generator_in_use(desk.settings) is None
 
