@@ -18,9 +18,9 @@ def whole_file(file: Path, *, mode: int = 0o666) -> Iterator[Path]:
         mode: from the first byte on, less the umask; 0o600 for a secret.
     """
     temporary = file.with_name(f".{file.name}.tmp")
-    temporary.unlink(missing_ok=True)
+    temporary.unlink(missing_ok=True)  # a killed writer's
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         yield temporary
         sync(temporary)
         temporary.replace(file)

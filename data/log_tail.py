@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Final
 
 _TAIL_BYTES: Final = 4_000
-_LONGEST: Final = 240
 
 
 def last_line(log: Path, *, after: int = 0) -> str:
-    """The last line that begins at the left, cut at 240 characters; empty where there is none or no log.
+    """The last line that begins at the left, else the last that is not blank; empty where there is none, or no log.
 
-    Lines further in are a traceback's or a warning's code, which says little by itself.
+    Indented lines are the code of a traceback or a warning, which says little by itself.
 
     Args:
         after: the byte from which on the lines count.
@@ -24,4 +23,6 @@ def last_line(log: Path, *, after: int = 0) -> str:
             lines = content.read().decode("utf-8", "replace").replace("\r", "\n").splitlines()
     except OSError:
         return ""
-    return next((line.rstrip() for line in reversed(lines) if line.strip() and not line[0].isspace()), "")[:_LONGEST]
+    written = [line for line in lines if line.strip()]
+    at_the_left = [line for line in written if not line[0].isspace()]
+    return next(reversed(at_the_left or written), "").strip()

@@ -23,6 +23,7 @@ from data.arrow import (
     variants_table,
 )
 from data.errors import InputError
+from data.files import sync
 from data.imports.items import Notice, Parsed, Refusal, shown
 from data.imports.table import FORMATS, FormatName, Source, format_of, inspect, read
 from data.records import ContractCheck, Question, QuestionId, RunId, Variant
@@ -229,6 +230,7 @@ class _Writer:
     def close(self, *, is_complete: bool) -> None:
         self._writer.close()
         if is_complete:
+            sync(self._temporary)
             self._temporary.replace(self._file)
         else:
             self._temporary.unlink(missing_ok=True)

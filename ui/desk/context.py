@@ -62,11 +62,20 @@ def audit(
     subject: str,
     *,
     within: Connection | None = None,
+    at: datetime | None = None,
     outcome: AuditOutcome = "done",
     **detail: object,
 ) -> None:
-    """One audit row: in the transaction `within`, where what it records is written, else in one of its own."""
+    """One audit row: in the transaction `within`, where what it records is written, else in one of its own.
+
+    `at` is when it happened; now if None.
+    """
     with nullcontext(within) if within is not None else desk.store.write() as connection:
         AuditTable(connection).add(
-            happened_at=desk.now(), actor=actor.name, action=action, subject=subject, outcome=outcome, detail=detail
+            happened_at=at or desk.now(),
+            actor=actor.name,
+            action=action,
+            subject=subject,
+            outcome=outcome,
+            detail=detail,
         )

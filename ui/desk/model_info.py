@@ -38,10 +38,10 @@ class ModelInfo:
 def model_info(desk: Desk, connection: Connection, model: RegisteredModel) -> ModelInfo:
     """A registered model as `list_models` tells it."""
     row = ModelTable(connection).find(model.model_id)
-    return _info(desk.settings, model, None if row is None else row.created_at)
+    return registered_info(desk.settings, model, None if row is None else row.created_at)
 
 
-def _info(settings: Settings, model: RegisteredModel, created_at: datetime | None) -> ModelInfo:
+def registered_info(settings: Settings, model: RegisteredModel, created_at: datetime | None) -> ModelInfo:
     standing = aliases(settings.models, model.role)
     run_id, parent = model.origin.get("run_id"), model.origin.get("parent")
     return ModelInfo(

@@ -42,7 +42,7 @@ def sign_in(desk: Desk, *, name: str, password: str) -> SignedIn:
 def sign_in_by_link(desk: Desk, *, token: str) -> SignedIn:
     """Raises SignInError when the link was used, has expired or never was."""
     with desk.store.write() as connection:
-        name = SignInLinkTable(connection).use(_hashed(token), desk.now())
+        name = SignInLinkTable(connection).use(token_hash(token), desk.now())
         account = AccountTable(connection).find(name) if name else None
     if account is None or not account.is_active:
         _audit_refusal(desk, account, "link")
@@ -56,8 +56,8 @@ def sign_in_by_link(desk: Desk, *, token: str) -> SignedIn:
 def sign_out(desk: Desk, *, token: str) -> None:
     """End the session on the server: every tab of that browser is out."""
     with desk.store.write() as connection:
-        account = SessionTable(connection).account_of(_hashed(token), desk.now())
-        SessionTable(connection).remove(_hashed(token))
+        account = SessionTable(connection).account_of(token_hash(token), desk.now())
+        SessionTable(connection).remove(token_hash(token))
     if account is not None:
         audit(desk, Actor(account.name, account.role), "session.end", account.name)
 
@@ -65,8 +65,13 @@ def sign_out(desk: Desk, *, token: str) -> None:
 def actor_of_session(desk: Desk, *, token: str) -> Actor | None:
     """Who a session token belongs to, now; None when it has ended."""
     with desk.store.read() as connection:
-        account = SessionTable(connection).account_of(_hashed(token), desk.now())
+        account = SessionTable(connection).account_of(token_hash(token), desk.now())
     return None if account is None else Actor(account.name, account.role)
+
+
+def password_hash(password: str) -> str:
+    """Argon2, with its salt and cost inside."""
+    return _HASHER.hash(password)
 
 
 def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
@@ -76,7 +81,7 @@ def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
     with desk.store.write() as connection:
         sessions = SessionTable(connection)
         sessions.remove_expired(now)
-        sessions.add(_hashed(token), account.name, created_at=now, expires_at=expires_at)
+        sessions.add(token_hash(token), account.name, created_at=now, expires_at=expires_at)
     actor = Actor(account.name, account.role)
     audit(desk, actor, "session.start", account.name, way=way)
     return SignedIn(actor, token, expires_at)
@@ -88,9 +93,9 @@ def _audit_refusal(desk: Desk, account: Account | None, way: str) -> None:
     audit(desk, who, "session.start", who.name, outcome="denied", way=way)
 
 
-def _matches(password: str, password_hash: str | None) -> bool:
+def _matches(password: str, stored_hash: str | None) -> bool:
     try:
-        return _HASHER.verify(password_hash or _nobodys_hash(), password) and password_hash is not None
+        return _HASHER.verify(stored_hash or _nobodys_hash(), password) and stored_hash is not None
     except (VerificationError, InvalidHashError):
         return False
 
@@ -98,8 +103,8 @@ def _matches(password: str, password_hash: str | None) -> bool:
 @cache
 def _nobodys_hash() -> str:
     """Verified against when the name is unknown, so that both answers take equally long."""
-    return _HASHER.hash(secrets.token_hex(16))
+    return password_hash(secrets.token_hex(16))
 
 
-def _hashed(token: str) -> str:
+def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()

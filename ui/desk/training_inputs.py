@@ -58,7 +58,7 @@ def generator_inputs(connection: Connection) -> Mapping[str, pa.Table]:
     _refuse_without_part(connection)
     cluster_parts = parts(connection)
     found = training_set(connection, cluster_parts)
-    asked = _questions_by_part(connection, cluster_parts)
+    asked = questions_by_part(connection, cluster_parts)
     return {
         **_inputs(connection, found.labels, and_questions=[*asked["train"], *asked["gate"]]),
         "accepted": _ids("variant_id", [label.variant_id for label in found.accepted()]),
@@ -95,7 +95,7 @@ def _ids(name: str, ids: Iterable[str]) -> pa.Table:
     return pa.table({name: pa.array(list(ids), pa.string())})
 
 
-def _questions_by_part(connection: Connection, cluster_parts: Mapping[str, Part]) -> dict[Part, list[QuestionId]]:
+def questions_by_part(connection: Connection, cluster_parts: Mapping[str, Part]) -> dict[Part, list[QuestionId]]:
     found: dict[Part, list[QuestionId]] = {part: [] for part in PARTS}
     for question_id, cluster in TrainingLabelTable(connection).promptable_questions().items():
         found[cluster_parts[cluster]].append(question_id)

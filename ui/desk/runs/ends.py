@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from data.errors import JobError
 from data.log_tail import last_line
@@ -18,6 +19,8 @@ from data.store import Connection, Store
 from data.tables.runs import RunTable
 from engine.jobs.folder import RunFolder, RunResult
 from ui.desk.runs.submission import Ingest, Prepare, Submission
+
+_LONGEST_QUOTE: Final = 240  # a run's message is one line of a table
 
 Enqueue = Callable[[Connection, Submission, str, list[Path]], Run]
 """(connection, what is wanted, by whom, list that takes the folders made)."""
@@ -56,7 +59,7 @@ class RunEnds:
         if result is None and is_cancelled:
             run = self._save(replace(ended, state="cancelled", message="cancelled; its process had to be killed"))
         elif result is None:
-            line = last_line(folder.log)
+            line = last_line(folder.log)[:_LONGEST_QUOTE]
             end = f"; its log ends with: {line}" if line else ""
             run = self._save(replace(ended, state="lost", message=f"{why}{end}; resume it to go on"))
         elif result.state != "done":

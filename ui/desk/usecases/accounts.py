@@ -1,4 +1,4 @@
-"""Accounts, sign-in and sign-out. Passwords are argon2 hashes, tokens are kept as SHA-256 only."""
+"""Accounts: adding, closing, passwords, sign-in links. Signing in is `ui.desk.sessions`."""
 
 import re
 import secrets
@@ -10,7 +10,7 @@ from data.errors import InputError
 from data.records import Account, Role
 from data.tables.accounts import AccountTable, SessionTable, SignInLinkTable
 from ui.desk.context import Actor, Desk, audit, require_lead
-from ui.desk.sessions import _HASHER, _hashed
+from ui.desk.sessions import password_hash, token_hash
 
 LINK_LIFETIME: Final = timedelta(days=1)
 MIN_PASSWORD_CHARACTERS: Final = 10
@@ -69,7 +69,7 @@ def make_link(desk: Desk, actor: Actor, *, name: str) -> SignInLink:
     expires_at = desk.now() + LINK_LIFETIME
     with desk.store.write() as connection:
         account = AccountTable(connection).get(name)
-        SignInLinkTable(connection).add(_hashed(token), account.name, expires_at=expires_at)
+        SignInLinkTable(connection).add(token_hash(token), account.name, expires_at=expires_at)
     audit(desk, actor, "account.link", name)
     return SignInLink(name, f"/login/link?token={token}", expires_at)
 
@@ -106,10 +106,10 @@ def set_password(desk: Desk, actor: Actor, *, password: str) -> None:
     """A person's own password. Raises InputError when it is too short or too long."""
     if not MIN_PASSWORD_CHARACTERS <= len(password) <= MAX_PASSWORD_CHARACTERS:
         raise InputError(f"password: use {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters")
-    password_hash = _HASHER.hash(password)
+    hashed = password_hash(password)
     with desk.store.write() as connection:
         AccountTable(connection).get(actor.name)
-        AccountTable(connection).set_password_hash(actor.name, password_hash)
+        AccountTable(connection).set_password_hash(actor.name, hashed)
     audit(desk, actor, "account.set-password", actor.name)
 
 

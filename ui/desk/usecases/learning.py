@@ -1,6 +1,6 @@
 """Training as a person, or a schedule, starts it: a verifier from people's labels, a generator from accepted variants.
 
-Owns what a run is told; what it learns from is `training_data`'s, and what becomes of it `ui.desk.model_ingest`'s.
+Owns the job's settings; its inputs are `ui.desk.training.inputs`, and what becomes of the model `ui.desk.model_ingest`.
 One run of a role at a time: the supervisor refuses a second with the first one's name.
 """
 

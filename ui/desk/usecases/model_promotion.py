@@ -171,6 +171,7 @@ def _sign(
     evidence: _Evidence,
     note: str,
 ) -> None:
+    now = desk.now()
     with desk.store.write() as connection:
         SignOffTable(connection).add(
             role=role,
@@ -181,7 +182,7 @@ def _sign(
             outcome=evidence.outcome,
             note=note,
             signed_by=actor.name,
-            signed_at=desk.now(),
+            signed_at=now,
         )
         audit(
             desk,
@@ -189,6 +190,7 @@ def _sign(
             f"model.{action}",
             model_id or role,
             within=connection,
+            at=now,
             role=role,
             previous=previous_id,
             gate=evidence.outcome,

@@ -21,7 +21,7 @@ from training.registry import aliases, all_models, find_model
 from training.verifier_report import VerifierTraining
 from ui.desk.context import Actor, Desk
 from ui.desk.gate_results import Gate, standing_gate
-from ui.desk.model_info import ModelInfo, _info
+from ui.desk.model_info import ModelInfo, registered_info
 from ui.desk.run_reports import comparison_of_model, verifier_training_of_model
 from ui.desk.settings import Settings
 
@@ -58,7 +58,7 @@ def list_models(desk: Desk, actor: Actor) -> list[ModelInfo]:
         _own_generator(desk.settings),
         _unregistered("encoder", "embedding", EMBEDDED_ENCODER.title, "champion", encoder),
         *(
-            _info(desk.settings, model, known.get(model.model_id))
+            registered_info(desk.settings, model, known.get(model.model_id))
             for role in MODEL_ROLES
             for model in all_models(desk.settings.models, role)
         ),
@@ -84,7 +84,7 @@ def show_model(desk: Desk, actor: Actor, *, model_id: str) -> ModelDetail:
     with _noted(unreadable):
         comparison = comparison_of_model(model)
     return ModelDetail(
-        info=_info(desk.settings, model, None if row is None else row.created_at),
+        info=registered_info(desk.settings, model, None if row is None else row.created_at),
         files=model.files,
         origin=model.origin,
         sign_offs=tuple(sign_offs),

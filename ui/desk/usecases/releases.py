@@ -64,6 +64,7 @@ def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
                 "release.create",
                 name,
                 within=connection,
+                at=now,
                 number=number,
                 items=len(items),
                 manifest_sha256=staged.manifest_sha256,

@@ -102,7 +102,7 @@ def open_item(desk: Desk, actor: Actor, *, variant_id: VariantId) -> ReviewItem:
         if take_lease(connection, variant_id, actor.name, now=now) is not None:
             return _item(connection, actor, queued, now)
         holder = LeaseTable(connection).holder(variant_id, now)
-        audit(desk, actor, "review.open", variant_id, within=connection, outcome="denied", held_by=holder)
+        audit(desk, actor, "review.open", variant_id, within=connection, at=now, outcome="denied", held_by=holder)
     raise PermissionDeniedError(f"{holder} has item {variant_id} open; take the next one, or try again in ten minutes")
 
 
@@ -167,7 +167,7 @@ def later(desk: Desk, actor: Actor, *, variant_id: VariantId) -> None:
         queued_item(connection, variant_id)
         QueueTable(connection).put_off(variant_id, actor.name, now)
         release_lease(connection, variant_id, actor.name)
-        audit(desk, actor, "review.later", variant_id, within=connection)
+        audit(desk, actor, "review.later", variant_id, within=connection, at=now)
 
 
 def undo(desk: Desk, actor: Actor, *, variant_id: VariantId | None) -> ReviewItem:
@@ -222,7 +222,7 @@ def set_blind_share(desk: Desk, actor: Actor, *, share: float) -> None:
     now = desk.now()
     with desk.store.write() as connection:
         PolicyTable(connection).set(BLIND_SHARE_POLICY, share, by=actor.name, now=now)
-        audit(desk, actor, "queue.set_blind_share", BLIND_SHARE_POLICY, within=connection, share=share)
+        audit(desk, actor, "queue.set_blind_share", BLIND_SHARE_POLICY, within=connection, at=now, share=share)
 
 
 def _item(connection: Connection, actor: Actor, queued: QueueItem, now: datetime) -> ReviewItem:
@@ -269,6 +269,7 @@ def _label(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form:
                 "review.skip" if is_skipped else "review.submit",
                 variant_id,
                 within=connection,
+                at=saved.saved_at,
                 annotation_id=saved.annotation_id,
                 revision=saved.revision,
                 is_blind=saved.is_blind,

@@ -1,7 +1,6 @@
-"""What a training run learns from: shown before it starts, and written into its folder when it does.
+"""What a training run would learn from if it started now: counts, what is left out and why, what blocks it.
 
-Owns the inputs of the three jobs of training. What was said of a gate question goes to the gate alone; a refresh gets
-such questions, without a label, to be compared on. What a run has in its folder stays as it was.
+Reads only; the inputs themselves are `ui.desk.training.inputs`.
 """
 
 from collections import Counter
@@ -28,7 +27,7 @@ from training.gate_report import MIN_GATE_LABELS, MIN_GATE_QUESTIONS
 from training.registry import aliased
 from ui.desk.cluster_parts import parts
 from ui.desk.context import Actor, Desk, require_lead
-from ui.desk.training_inputs import _questions_by_part
+from ui.desk.training_inputs import questions_by_part
 from ui.desk.training_set import TrainingSet, training_set
 
 _LABEL_SOURCES: Final[tuple[LabelSource, ...]] = ("sample", "annotations", "adjudication")
@@ -121,7 +120,7 @@ def preview_training(desk: Desk, actor: Actor, *, role: ModelRole, max_labels: i
     with desk.store.read() as connection:
         cluster_parts = parts(connection)
         found = training_set(connection, cluster_parts, max_labels=max_labels)
-        asked = _questions_by_part(connection, cluster_parts)
+        asked = questions_by_part(connection, cluster_parts)
         is_running = any(
             run.kind == TRAINING_KINDS[role] for run in RunTable(connection).in_states(["queued", "running", "away"])
         )

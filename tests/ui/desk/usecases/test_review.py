@@ -216,8 +216,8 @@ def test_a_missing_answer_is_named_unless_the_item_is_flagged(timed: Desk, queue
 @pytest.mark.parametrize(
     ("form", "what"),
     [
-        (replace(YES, corrected_answer_index=4), "has 4 options"),
-        (replace(YES, corrected_answer_index=-1), "has 4 options"),
+        (replace(YES, corrected_answer_index=4), "has only 4 options"),
+        (replace(YES, corrected_answer_index=-1), "has only 4 options"),
         (replace(YES, comment="x" * 20_001), "20,001 characters"),
         (replace(YES, comment="a\x00b"), "NUL"),
         (replace(YES, lead_time_s=float("nan")), "lead time"),
