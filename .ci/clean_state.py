@@ -23,9 +23,9 @@ class RefusalError(Exception):
     """One line for a person."""
 
 
-def state_folder(told: str) -> Path:
+def state_folder(named: str) -> Path:
     """The folder that may be deleted. Raises RefusalError."""
-    folder = Path(told.strip() or DEFAULT).expanduser().resolve()
+    folder = Path(named.strip() or DEFAULT).expanduser().resolve()
     for precious in (ROOT, Path.home().resolve(), Path.cwd().resolve()):
         if folder in (precious, *precious.parents):
             raise RefusalError(

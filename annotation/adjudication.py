@@ -58,7 +58,7 @@ def refresh_decisions(connection: Connection, variant_ids: Sequence[VariantId], 
         if new is None:
             if old is not None:
                 withdrawn.append(variant_id)
-        elif old is None or _said(old) != _said(new):
+        elif old is None or _content(old) != _content(new):
             made.append(new)
     decisions.upsert_many(made)
     decisions.remove(withdrawn)
@@ -68,5 +68,5 @@ def _age(annotation: Annotation) -> tuple[datetime, str]:
     return annotation.updated_at, annotation.annotation_id
 
 
-def _said(decision: Decision) -> tuple[object, ...]:
+def _content(decision: Decision) -> tuple[object, ...]:
     return decision.outcome, decision.answers, decision.annotation_ids

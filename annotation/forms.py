@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from annotation.tasks import said_hash
+from annotation.tasks import answer_hash
 from data.errors import InputError
 from data.records import Annotation, AnnotationId, Answers, Draft, Variant, VariantId
 
@@ -105,7 +105,7 @@ def console_annotation(
         lead_time_s=form.lead_time_s,
         created_at=now if previous is None else previous.created_at,
         updated_at=now,
-        content_hash=said_hash(
+        content_hash=answer_hash(
             form.answers,
             corrected_answer_index=form.corrected_answer_index,
             corrected_text=form.corrected_text,

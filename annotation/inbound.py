@@ -25,7 +25,7 @@ from annotation.labels import (
     YES,
     control_of,
 )
-from annotation.tasks import said_hash, storable
+from annotation.tasks import answer_hash, storable
 from data.dimensions import AU, LC, TC
 from data.records import AnnotationId, Answers
 
@@ -65,7 +65,7 @@ class InboundAnnotation:
 
     @property
     def content_hash(self) -> str:
-        return said_hash(
+        return answer_hash(
             self.answers,
             corrected_answer_index=self.corrected_answer_index,
             corrected_text=self.corrected_text,
@@ -76,8 +76,8 @@ class InboundAnnotation:
 
     @property
     def is_empty(self) -> bool:
-        said = self.corrected_answer_index is not None or self.corrected_text or self.comment or self.is_flagged
-        return not self.is_skipped and self.answers.is_empty and not said
+        has_remark = self.corrected_answer_index is not None or self.corrected_text or self.comment or self.is_flagged
+        return not self.is_skipped and self.answers.is_empty and not has_remark
 
 
 @dataclass(frozen=True, slots=True)

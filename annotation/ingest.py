@@ -146,7 +146,7 @@ class Ingest:
     def _annotation(
         self, inbound: InboundAnnotation, raw: Mapping[str, object], ls_task_id: int, task: KnownTask
     ) -> None:
-        link, said = self._batch.links.get(inbound.ls_annotation_id), inbound.content_hash
+        link, their_hash = self._batch.links.get(inbound.ls_annotation_id), inbound.content_hash
         if link is not None and inbound.updated_at < link.ls_updated_at:
             self._counts.late += 1
             return
@@ -155,7 +155,7 @@ class Ingest:
         if link is not None and inbound.updated_at == link.ls_updated_at:
             seen = self._batch.greatest_hash(inbound.ls_annotation_id, inbound.updated_at)
             # No version was seen with this stamp, so it is a tombstone.
-            if seen is None or said <= seen or (current is not None and current.is_deleted):
+            if seen is None or their_hash <= seen or (current is not None and current.is_deleted):
                 self._counts.unchanged += 1
                 return
             logger.warning(

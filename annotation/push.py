@@ -177,7 +177,7 @@ def _push(parts: SyncParts, row: OutboxRow) -> bool:
     if theirs is not None:
         label = _settle(parts, label, theirs, link, task)
     payload = annotation_payload(label, completed_by=_user_id(parts, label))
-    if theirs is None or _said(theirs, task) != label.content_hash:
+    if theirs is None or _their_hash(theirs, task) != label.content_hash:
         ls_annotation_id = _write(parts, label, payload, theirs, task)
     else:
         ls_annotation_id = _id(theirs)
@@ -282,7 +282,7 @@ def _read_back(parts: SyncParts, label: Annotation, ls_annotation_id: int, task:
     return True
 
 
-def _said(raw: Mapping[str, object], task: _Task) -> str | None:
+def _their_hash(raw: Mapping[str, object], task: _Task) -> str | None:
     read = annotation_from(raw, option_count=len(task.known.variant.options))
     return read.content_hash if isinstance(read, InboundAnnotation) else None
 

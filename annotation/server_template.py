@@ -95,9 +95,9 @@ def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
     }
     begun = time.monotonic()
     with (
-        (folder / "migrations.log").open("w+b") as said,
+        (folder / "migrations.log").open("w+b") as log,
         subprocess.Popen(
-            [python, "-m", "label_studio.server", "version"], cwd=folder, env=environment, stdout=said, stderr=said
+            [python, "-m", "label_studio.server", "version"], cwd=folder, env=environment, stdout=log, stderr=log
         ) as child,
     ):
         try:
@@ -115,8 +115,8 @@ def _migrate(python: Path, folder: Path, report: Callable[[str], None]) -> None:
         finally:
             child.kill()
         if status != 0 or not (folder / _DATABASE).exists():
-            said.seek(0)
-            lines = said.read().decode("utf-8", "replace").strip().splitlines() or ["no output"]
+            log.seek(0)
+            lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no output"]
             # The log's last lines may not be about the failure.
             reason = next((line for line in reversed(lines) if "Error" in line), lines[-1])
             raise SetupError(f"Label Studio's migrations failed with status {status}: {reason.strip()}")

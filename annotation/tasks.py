@@ -44,7 +44,7 @@ _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _NAMESPACE: Final = UUID("5a9ede5c-0000-5000-8000-000000000000")
 
 
-def said_hash(
+def answer_hash(
     answers: Answers,
     *,
     corrected_answer_index: int | None,

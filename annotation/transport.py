@@ -122,10 +122,10 @@ class Transport:
                 # From the SDK's token renewal, or bytes that are not text.
                 problem = f"an answer that is not JSON ({type(exc).__name__})"
             except (ParsingError, AttributeError, KeyError, TypeError) as exc:
-                said = LabelStudioError(
+                error = LabelStudioError(
                     f"{what}: Label Studio's answer has an unexpected shape ({type(exc).__name__}); check its version"
                 )
-                raise said from (None if isinstance(exc, ParsingError) else exc)
+                raise error from (None if isinstance(exc, ParsingError) else exc)
             if attempt >= attempts or silences >= _SILENCES_AT_MOST:
                 raise LabelStudioUnavailableError(f"{what}: {problem} from Label Studio at {self._url}; will try again")
             self._sleep(min(wait_s, _LONGEST_WAIT_S) * (0.5 + self._rng.random()))
@@ -137,8 +137,8 @@ class Transport:
                 f"Label Studio at {self._url} rejects the token (HTTP {status}); "
                 "set LABEL_STUDIO_API_KEY to a valid one"
             )
-        said = _ADVICE.get(status or 0) or _detail(exc)
-        return LabelStudioRejectedError(f"{what}: Label Studio answered HTTP {status}: {said}")
+        detail = _ADVICE.get(status or 0) or _detail(exc)
+        return LabelStudioRejectedError(f"{what}: Label Studio answered HTTP {status}: {detail}")
 
 
 def _is_from_renewal(exc: ApiError) -> bool:
@@ -161,8 +161,8 @@ def _detail(exc: ApiError) -> str:
     body, content_type = exc.body, _header(exc, "content-type")
     if isinstance(body, str) and "json" not in content_type:
         return content_type or "no content type"
-    said = (body.get("validation_errors") or body.get("detail") or body) if isinstance(body, dict) else body
-    return str(said)[:500]
+    detail = (body.get("validation_errors") or body.get("detail") or body) if isinstance(body, dict) else body
+    return str(detail)[:500]
 
 
 def _retry_after_s(exc: ApiError) -> float:

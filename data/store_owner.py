@@ -48,7 +48,7 @@ def claim(store_file: Path, *, now: Callable[[], datetime]) -> Ownership:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise StoreBusyError(busy_message(store_file, _owner_told_by(file))) from None
+        raise StoreBusyError(busy_message(store_file, _owner_in(file))) from None
     content = json.dumps({"pid": os.getpid(), "since": now().isoformat(timespec="seconds")})
     try:
         os.ftruncate(descriptor, 0)
@@ -65,9 +65,9 @@ def busy_message(store_file: Path, owner: str) -> str:
     )
 
 
-def _owner_told_by(file: Path) -> str:
+def _owner_in(file: Path) -> str:
     try:
-        told = json.loads(file.read_text("utf-8"))
-        return f"process {int(told['pid'])} since {told['since']}"
+        content = json.loads(file.read_text("utf-8"))
+        return f"process {int(content['pid'])} since {content['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

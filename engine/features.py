@@ -108,7 +108,7 @@ def _context_features(question: Question, variant: Variant) -> dict[str, float]:
     added, removed = _added_words(question, variant), frozenset(before) - frozenset(after)
     last_before, last_after = _last_sentence(question.context), _last_sentence(variant.context)
     numbers_before, numbers_after = _numbers(question.context), _numbers(variant.context)
-    told = question.options[_answer(question)]
+    original_answer = question.options[_answer(question)]
     return {
         "context_similarity": similarity(question.context, variant.context),
         "context_coverage": coverage(question.context, variant.context),
@@ -120,7 +120,7 @@ def _context_features(question: Question, variant: Variant) -> dict[str, float]:
         "numbers_change": float(len(numbers_before ^ numbers_after)),
         "ends_in_question": float(variant.context.rstrip().endswith("?")),
         "is_knowledge_question": float(question.context.rstrip().endswith("?")),
-        "original_answer_told": coverage(told, variant.context),
+        "original_answer_told": coverage(original_answer, variant.context),
     }
 
 

@@ -109,7 +109,7 @@ def tuned_messages(question: Question, variant_type: VariantType, *, as_control:
     name = f"{variant_type.name}, control" if controls else variant_type.name
     return [
         {"role": "system", "content": TUNED_SYSTEM},
-        {"role": "user", "content": f"{_told_apart(question)}\n{name}"},
+        {"role": "user", "content": f"{_right_apart(question)}\n{name}"},
     ]
 
 
@@ -127,17 +127,17 @@ def asks_for_control(request: GenerationRequest) -> bool:
 def training_messages(question: Question, variant_type: VariantType, candidate: Candidate) -> list[Message]:
     """A tuned model's messages including its reply, as used in supervised training."""
     asked = tuned_messages(question, variant_type, as_control=candidate.is_control)
-    return [*asked, {"role": "assistant", "content": reply_text(in_told_order(question, candidate))}]
+    return [*asked, {"role": "assistant", "content": reply_text(in_prompt_order(question, candidate))}]
 
 
-def in_told_order(question: Question, candidate: Candidate) -> Candidate:
+def in_prompt_order(question: Question, candidate: Candidate) -> Candidate:
     """The options in the order in which the prompt gives their originals; new ones after the answer.
 
     A stored variant's options are shuffled, and a model should not learn a shuffle: the desk shuffles replies itself.
     An abstain option stays last.
     """
-    told = _right_first(question)
-    places = [_told_place(i, candidate, told) for i in range(len(candidate.options))]
+    listed = _right_first(question)
+    places = [_listed_place(i, candidate, listed) for i in range(len(candidate.options))]
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
     return Candidate(
         candidate.context,
@@ -147,13 +147,13 @@ def in_told_order(question: Question, candidate: Candidate) -> Candidate:
     )
 
 
-def _told_place(index: int, candidate: Candidate, told: Sequence[str]) -> int:
+def _listed_place(index: int, candidate: Candidate, listed: Sequence[str]) -> int:
     if is_abstain(candidate.options[index]):
-        return len(told) + 1
-    place, found = best_match(candidate.options[index], told)
+        return len(listed) + 1
+    place, found = best_match(candidate.options[index], listed)
     if found.is_same:
         return place
-    return -1 if index == candidate.answer_index else len(told)
+    return -1 if index == candidate.answer_index else len(listed)
 
 
 def _right_first(question: Question) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _right_first(question: Question) -> tuple[str, ...]:
     return (right, *(option for i, option in enumerate(question.options) if i != question.answer_index))
 
 
-def _told_apart(question: Question) -> str:
+def _right_apart(question: Question) -> str:
     right, *wrong = map(neutralised, _right_first(question))
     item = {"context": neutralised(question.context), "right": right, "wrong": wrong}
     return f"{BLOCK_START}\n{json.dumps(item, ensure_ascii=False)}\n{BLOCK_END}"

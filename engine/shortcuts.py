@@ -43,5 +43,5 @@ def _credit(variant: Variant, score: Callable[[str], float]) -> float:
 
 
 def _shared_with(context: str) -> Callable[[str], float]:
-    told = content_stems(context)
-    return lambda option: float(len(content_stems(option) & told))
+    in_context = content_stems(context)
+    return lambda option: float(len(content_stems(option) & in_context))

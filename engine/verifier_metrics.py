@@ -82,14 +82,14 @@ def target_quality(
     """Measures of P(holds) against the truth; without `labels`, yes means 0.5 or more. Needs at least one truth."""
     from sklearn.metrics import average_precision_score, balanced_accuracy_score, roc_auc_score
 
-    said = probabilities >= 0.5 if labels is None else labels
+    predicted = probabilities >= 0.5 if labels is None else labels
     has_both = bool(truths.any() and not truths.all())
     base_rate = float(truths.mean())
     return TargetQuality(
         target=target,
         n=len(truths),
         base_rate=base_rate,
-        balanced_accuracy=float(balanced_accuracy_score(truths, said)) if has_both else None,
+        balanced_accuracy=float(balanced_accuracy_score(truths, predicted)) if has_both else None,
         roc_auc=float(roc_auc_score(truths, probabilities)) if has_both else None,
         fail_pr_auc=float(average_precision_score(~truths, 1 - probabilities)) if has_both else None,
         ece=expected_calibration_error(truths, probabilities),

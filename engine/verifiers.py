@@ -111,7 +111,7 @@ class CalibratedVerifier:
         if raw.probability is None:
             return replace(raw, verifier_version=self.version)
         probability = self._calibration.probability(raw.target, raw.probability)
-        return self._said(raw, probability, probability >= self._calibration.threshold(raw.target))
+        return self._calibrated(raw, probability, probability >= self._calibration.threshold(raw.target))
 
     def _validity(self, raw: Verdict, parts: Sequence[Verdict]) -> Verdict:
         if raw.probability is None:
@@ -119,10 +119,10 @@ class CalibratedVerifier:
         product = math.prod(part.probability for part in parts if part.probability is not None)
         probability = self._calibration.probability("valid", product if parts else raw.probability)
         if parts and "valid" not in self._calibration.thresholds:
-            return self._said(raw, probability, all(part.label for part in parts))
-        return self._said(raw, probability, probability >= self._calibration.threshold("valid"))
+            return self._calibrated(raw, probability, all(part.label for part in parts))
+        return self._calibrated(raw, probability, probability >= self._calibration.threshold("valid"))
 
-    def _said(self, raw: Verdict, probability: float, label: bool) -> Verdict:
+    def _calibrated(self, raw: Verdict, probability: float, label: bool) -> Verdict:
         return replace(raw, probability=probability, label=label, verifier_version=self.version)
 
 

@@ -69,10 +69,10 @@ def fit_calibration(scored: ScoredLabels, *, target_precision: float) -> Calibra
     found: dict[VerdictTarget, TargetCalibration] = {}
     for target in truths:
         rows = known_rows(scored, target)
-        told = np.array([bool(truths[target][row]) for row in rows], dtype=bool)
-        threshold, note = _threshold(target, told, final[target][rows], target_precision, kinds[target])
+        labels = np.array([bool(truths[target][row]) for row in rows], dtype=bool)
+        threshold, note = _threshold(target, labels, final[target][rows], target_precision, kinds[target])
         errors = [
-            expected_calibration_error(told, one[target][rows]) if len(rows) else None for one in (before, crossed)
+            expected_calibration_error(labels, one[target][rows]) if len(rows) else None for one in (before, crossed)
         ]
         found[target] = TargetCalibration(len(rows), kinds[target], errors[0], errors[1], threshold, note)
     thresholds = {target: it.threshold.probability for target, it in found.items() if it.threshold is not None}
@@ -121,9 +121,9 @@ def _fitted_maps(
         if kind == "none" or not rows:
             continue
         truths = truths_of(scored.answers, target)
-        told = np.array([bool(truths[row]) for row in rows], dtype=bool)
-        said = calibrated(Calibration(maps), scored.probabilities)[target][rows]
-        maps[target] = fit_platt(told, said) if kind == "platt" else fit_isotonic(told, said)
+        labels = np.array([bool(truths[row]) for row in rows], dtype=bool)
+        probabilities = calibrated(Calibration(maps), scored.probabilities)[target][rows]
+        maps[target] = fit_platt(labels, probabilities) if kind == "platt" else fit_isotonic(labels, probabilities)
     return maps
 
 
@@ -135,8 +135,8 @@ def _cross_fitted(scored: ScoredLabels, kinds: Mapping[VerdictTarget, MapKind]) 
     crossed: dict[VerdictTarget, Probabilities] = {t: np.full(len(scored.answers), math.nan) for t in kinds}
     for fold in np.unique(folds):
         maps = _fitted_maps(scored, kinds, folds != fold)
-        for target, said in calibrated(Calibration(maps), scored.probabilities).items():
-            crossed[target][folds == fold] = said[folds == fold]
+        for target, found in calibrated(Calibration(maps), scored.probabilities).items():
+            crossed[target][folds == fold] = found[folds == fold]
     return crossed
 
 

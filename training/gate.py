@@ -40,7 +40,7 @@ MIN_HUMAN_PAIRS: Final = 20
 """With fewer doubly labelled items, human agreement is not known well enough to serve as an excuse."""
 
 _TARGETS: Final[tuple[VerdictTarget, ...]] = get_args(VerdictTarget)
-Said = Mapping[VariantId, Mapping[VerdictTarget, float | None]]
+Judgements = Mapping[VariantId, Mapping[VerdictTarget, float | None]]
 """A verifier's probabilities by variant and target; None or missing without a verdict."""
 
 
@@ -74,8 +74,8 @@ class _Rows(NamedTuple):
 
 def gate(
     rows: Sequence[GateRow],
-    champion: Said,
-    challenger: Said,
+    champion: Judgements,
+    challenger: Judgements,
     *,
     target: VerdictTarget,
     margin: float,
@@ -92,7 +92,9 @@ def gate(
     """
     ordered = sorted(rows, key=lambda row: row.variant_id)
     agreement = human_agreement or {}
-    judged = {one for of_variant in champion.values() for one, said in of_variant.items() if said is not None}
+    judged = {
+        one for of_variant in champion.values() for one, probability in of_variant.items() if probability is not None
+    }
     compared = {
         one: _compare(ordered, champion, challenger, one, margin, seed, agreement.get(one))
         for one in (target, *(one for one in _TARGETS if one != target and one in judged))
@@ -112,20 +114,20 @@ def gate(
     return Gated(report, tuple(flip for one in compared for flip in _flips(ordered, champion, challenger, one)))
 
 
-def likelier_label(said: Mapping[VerdictTarget, float | None], target: VerdictTarget) -> bool | None:
+def likelier_label(probabilities: Mapping[VerdictTarget, float | None], target: VerdictTarget) -> bool | None:
     """The likelier answer; for validity, the conjunction of the three if the verifier gives them. None if unjudged."""
     if target == "valid":
-        parts = [said.get(dimension.key) for dimension in DIMENSIONS]
+        parts = [probabilities.get(dimension.key) for dimension in DIMENSIONS]
         if any(part is not None for part in parts):
             return None if None in parts else all(part is not None and part >= 0.5 for part in parts)
-    probability = said.get(target)
+    probability = probabilities.get(target)
     return None if probability is None else probability >= 0.5
 
 
 def _compare(
     rows: Sequence[GateRow],
-    champion: Said,
-    challenger: Said,
+    champion: Judgements,
+    challenger: Judgements,
     target: VerdictTarget,
     margin: float,
     seed: int,
@@ -172,27 +174,29 @@ def _intervals(judged: _Rows, seed: int) -> tuple[Interval | None, Interval | No
     return accuracy, ranking, calibration
 
 
-def _judged_by_both(rows: Sequence[GateRow], champion: Said, challenger: Said, target: VerdictTarget) -> _Rows:
+def _judged_by_both(
+    rows: Sequence[GateRow], champion: Judgements, challenger: Judgements, target: VerdictTarget
+) -> _Rows:
     kept = [row for row in rows if target_truth(row.answers, target) is not None]
-    kept = [row for row in kept if all(_has_verdict(said, row.variant_id, target) for said in (champion, challenger))]
+    kept = [row for row in kept if all(_has_verdict(side, row.variant_id, target) for side in (champion, challenger))]
     ids = [row.variant_id for row in kept]
-    probabilities = [np.array([said[one][target] for one in ids], dtype=float) for said in (champion, challenger)]
+    probabilities = [np.array([side[one][target] for one in ids], dtype=float) for side in (champion, challenger)]
     labels = [
-        np.array([likelier_label(said[one], target) for one in ids], dtype=bool) for said in (champion, challenger)
+        np.array([likelier_label(side[one], target) for one in ids], dtype=bool) for side in (champion, challenger)
     ]
     truths = np.array([target_truth(row.answers, target) for row in kept], dtype=bool)
     return _Rows(ids, [row.group for row in kept], truths, probabilities[0], probabilities[1], labels[0], labels[1])
 
 
-def _has_verdict(said: Said, variant_id: VariantId, target: VerdictTarget) -> bool:
-    of_variant = said.get(variant_id, {})
+def _has_verdict(side: Judgements, variant_id: VariantId, target: VerdictTarget) -> bool:
+    of_variant = side.get(variant_id, {})
     return of_variant.get(target) is not None and likelier_label(of_variant, target) is not None
 
 
 def _measured(
-    target: VerdictTarget, truths: NDArray[np.bool_], said: NDArray[np.float64], labels: NDArray[np.bool_]
+    target: VerdictTarget, truths: NDArray[np.bool_], probabilities: NDArray[np.float64], labels: NDArray[np.bool_]
 ) -> JudgedTarget:
-    counts, quality = confusion(truths, labels), target_quality(target, truths, said, labels)
+    counts, quality = confusion(truths, labels), target_quality(target, truths, probabilities, labels)
     figures = {one.name: getattr(quality, one.name) for one in fields(quality)}
     return JudgedTarget(**figures, confusion=counts, kappa=counts.kappa)
 
@@ -204,7 +208,7 @@ def _reaches(kappa: float | None, people: HumanAgreement | None) -> bool:
     return kappa >= people.kappa
 
 
-def _past_errors(rows: Sequence[GateRow], champion: Said, challenger: Said) -> PastErrors:
+def _past_errors(rows: Sequence[GateRow], champion: Judgements, challenger: Judgements) -> PastErrors:
     """A verifier is wrong if it contradicts people on any target that both verifiers answer."""
     wrong = []
     for row in rows:
@@ -220,7 +224,9 @@ def _past_errors(rows: Sequence[GateRow], champion: Said, challenger: Said) -> P
     return PastErrors(len(wrong), sum(first for first, _ in wrong), sum(second for _, second in wrong))
 
 
-def _flips(rows: Sequence[GateRow], champion: Said, challenger: Said, target: VerdictTarget) -> Iterator[Flip]:
+def _flips(
+    rows: Sequence[GateRow], champion: Judgements, challenger: Judgements, target: VerdictTarget
+) -> Iterator[Flip]:
     judged = _judged_by_both(rows, champion, challenger, target)
     for index in np.flatnonzero(judged.champion_labels != judged.challenger_labels):
         yield Flip(

@@ -250,7 +250,7 @@ def _fitting(
     kept = [
         request
         for request in prompts
-        if len(tokenizer(_told(tokenizer, request), add_special_tokens=False).input_ids) <= room
+        if len(tokenizer(_prompt_text(tokenizer, request), add_special_tokens=False).input_ids) <= room
     ]
     if not kept:
         raise JobError(
@@ -262,7 +262,7 @@ def _fitting(
     return kept
 
 
-def _told(tokenizer: "PreTrainedTokenizerBase", request: GenerationRequest) -> str:
+def _prompt_text(tokenizer: "PreTrainedTokenizerBase", request: GenerationRequest) -> str:
     return str(tokenizer.apply_chat_template(_messages(request), add_generation_prompt=True, tokenize=False))
 
 

@@ -42,15 +42,15 @@ def scored_labels(
     Raises:
         JobCancelledError: a user stopped it.
     """
-    said: dict[VerdictTarget, Probabilities] = {target: np.full(len(rows), math.nan) for target in targets}
+    by_target: dict[VerdictTarget, Probabilities] = {target: np.full(len(rows), math.nan) for target in targets}
     for start in range(0, len(rows), _BATCH_ROWS):
         report.progress(start, len(rows), text)
         batch = rows.pairs[start : start + _BATCH_ROWS]
         places = {variant.variant_id: row for row, (_, variant) in enumerate(batch, start)}
         for verdict in verifier.judge(batch, now=now):
-            if verdict.target in said and verdict.probability is not None:
-                said[verdict.target][places[verdict.variant_id]] = verdict.probability
-    return ScoredLabels(said, rows.answers, rows.groups)
+            if verdict.target in by_target and verdict.probability is not None:
+                by_target[verdict.target][places[verdict.variant_id]] = verdict.probability
+    return ScoredLabels(by_target, rows.answers, rows.groups)
 
 
 @dataclass(frozen=True, slots=True)

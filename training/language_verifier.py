@@ -130,9 +130,9 @@ def _one_method(
 ) -> _Judged:
     """Fine-tuned, evaluated on held-out labels, calibrated; stages finished by an earlier start are reused."""
     work.mkdir(parents=True, exist_ok=True)
-    model, told = work / "model", work / "counts.json"
-    if told.is_file():
-        return loaded(_JUDGED, json.loads(told.read_text("utf-8")), source=f"the stage's report {told}")
+    model, kept_file = work / "model", work / "counts.json"
+    if kept_file.is_file():
+        return loaded(_JUDGED, json.loads(kept_file.read_text("utf-8")), source=f"the stage's report {kept_file}")
     train, validation = parts["train"], parts["validation"]
     weights = class_weights(train.answers, train.groups, method)
     make = ira_rows if method == "ira" else era_rows
@@ -163,7 +163,7 @@ def _one_method(
     )
     both = zip(found.raw["valid"].tolist(), found.mapped["valid"].tolist(), strict=True)
     judged = _Judged(counts, tuple(None if math.isnan(raw) else (raw, mapped) for raw, mapped in both))
-    write_json(told, dumped(_JUDGED, judged))
+    write_json(kept_file, dumped(_JUDGED, judged))
     return judged
 
 
@@ -175,9 +175,9 @@ def _fine_tuned(
     work: Path,
     report: Reporter,
 ) -> FineTuned:
-    told = work / "fine_tuned.json"
-    if told.is_file():
-        return loaded(_FINE_TUNED, json.loads(told.read_text("utf-8")), source=f"the stage's report {told}")
+    kept_file = work / "fine_tuned.json"
+    if kept_file.is_file():
+        return loaded(_FINE_TUNED, json.loads(kept_file.read_text("utf-8")), source=f"the stage's report {kept_file}")
     config = sft_config(work / "checkpoints", seed=plan.seed, overrides={**DEFAULTS, **plan.overrides})
     fine_tuned = fine_tune(
         plan.base,
@@ -189,7 +189,7 @@ def _fine_tuned(
         report=report,
         stage=work.name if plan.compare_methods else "",
     )
-    write_json(told, dumped(_FINE_TUNED, fine_tuned))
+    write_json(kept_file, dumped(_FINE_TUNED, fine_tuned))
     shutil.rmtree(work / "checkpoints", ignore_errors=True)
     gc.collect()  # a trainer is full of reference cycles, and the next model needs its memory
     return fine_tuned
@@ -265,9 +265,9 @@ def _compared(
     ]
     if not rows:
         return {}
-    told = np.array([bool(truths[row]) for row in rows])
+    answers = np.array([bool(truths[row]) for row in rows])
     figures: dict[TrainingMethod, TargetQuality] = {}
     for method, of_method in valid.items():
         both = np.array([of_method[row] for row in rows], dtype=float)
-        figures[method] = held_out_quality("valid", told, both[:, 0], both[:, 1])
+        figures[method] = held_out_quality("valid", answers, both[:, 0], both[:, 1])
     return figures

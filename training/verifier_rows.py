@@ -89,11 +89,11 @@ def _rows(
     weights: Mapping[VerdictTarget, ClassWeights],
     method: TrainingMethod,
 ) -> Iterator[TokenRow]:
-    said = answer_tokens(tokenizer, yes=YES, no=NO)
+    tokens_of = answer_tokens(tokenizer, yes=YES, no=NO)
     for (question, variant), answer in zip(pairs, answers, strict=True):
         prompt = prompt_tokens(tokenizer, question, variant, "ira" if method == "ira" else "era_separate")
         for target, suffix in zip(method_targets(method), prompt.suffixes, strict=True):
             truth = target_truth(answer, target)
             if truth is not None:
-                tokens = (*prompt.body, *suffix, said.yes if truth else said.no)
+                tokens = (*prompt.body, *suffix, tokens_of.yes if truth else tokens_of.no)
                 yield TokenRow(tokens, len(tokens) - 1, weights[target].of(truth))

@@ -63,7 +63,7 @@ class TrainingLabelTable:
         """All variants ever annotated or decided, oldest answer first."""
         rows = self._connection.execute(
             f"""
-            WITH said AS (
+            WITH people AS (
                 SELECT variant_id, max(updated_at) AS last_at,
                     bool_or(NOT is_deleted) AS stands,
                     bool_or(NOT is_deleted AND NOT is_skipped) AS answers
@@ -79,17 +79,17 @@ class TrainingLabelTable:
                 coalesce(c.passes, false),
                 CASE WHEN d.variant_id IS NOT NULL THEN d.basis
                      WHEN voiced.variant_id IS NOT NULL THEN 'undecided'
-                     WHEN said.answers THEN 'incomplete'
-                     WHEN said.stands THEN 'skipped' ELSE 'deleted' END,
+                     WHEN people.answers THEN 'incomplete'
+                     WHEN people.stands THEN 'skipped' ELSE 'deleted' END,
                 d.tc, d.lc, d.au,
                 coalesce(d.basis = 'annotations' AND behind.is_blind, false),
-                coalesce(CASE WHEN d.basis = 'annotations' THEN behind.last_at END, d.decided_at, said.last_at)
+                coalesce(CASE WHEN d.basis = 'annotations' THEN behind.last_at END, d.decided_at, people.last_at)
                     AS spoken_at
-            FROM (SELECT variant_id FROM said UNION SELECT variant_id FROM decision) AS known
+            FROM (SELECT variant_id FROM people UNION SELECT variant_id FROM decision) AS known
             JOIN variant v USING (variant_id)
             JOIN question q USING (question_id)
             LEFT JOIN decision d USING (variant_id)
-            LEFT JOIN said USING (variant_id)
+            LEFT JOIN people USING (variant_id)
             LEFT JOIN voiced USING (variant_id)
             LEFT JOIN behind USING (variant_id)
             LEFT JOIN contract_outcome c USING (variant_id)

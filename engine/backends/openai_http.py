@@ -205,19 +205,19 @@ class OpenAIBackend:
         return Reply(request.request_id, text, "", "", *counts)
 
     def _failure(self, request: GenerationRequest, response: httpx.Response) -> Reply:
-        said = self._redacted(response.text[:200].replace("\n", " "))
+        answer = self._redacted(response.text[:200].replace("\n", " "))
         if response.status_code in _REFUSED:
             raise BackendError(
-                f"backend openai: {self._shown_url} answered {response.status_code} ({said}); "
+                f"backend openai: {self._shown_url} answered {response.status_code} ({answer}); "
                 f"check {KEY_VARIABLE}, the address and the model name {self.model!r}"
             )
         if response.status_code in _RETRIED or response.status_code >= 500:
-            raise _TryAgain(f"the server answered {response.status_code} ({said})", retry_after_s(response.headers))
-        return Reply(request.request_id, "", "error", f"the server answered {response.status_code} ({said})", 0, 0)
+            raise _TryAgain(f"the server answered {response.status_code} ({answer})", retry_after_s(response.headers))
+        return Reply(request.request_id, "", "error", f"the server answered {response.status_code} ({answer})", 0, 0)
 
-    def _declines_more(self, said: str, declined: frozenset[str]) -> bool:
+    def _declines_more(self, answer: str, declined: frozenset[str]) -> bool:
         """Whether the answer complains about an optional field that was sent; it is omitted from now on."""
-        named = next((field for field in _OPTIONAL_FIELDS if field not in declined and field in said), None)
+        named = next((field for field in _OPTIONAL_FIELDS if field not in declined and field in answer), None)
         if named is None:
             return False
         with self._lock:

@@ -191,8 +191,8 @@ class _Outputs:
             if question_id not in self._own:
                 self._questions.append(self._under_its_own_key(question, ""))
         for file, rows in self._repeated_keys.items():
-            told = f"{rows} questions share their source key with another; #2, #3, ... was appended"
-            self._issue(file, 0, "notice", f"{told}. Name a column with unique values with --map key=COLUMN", "")
+            notice = f"{rows} questions share their source key with another; #2, #3, ... was appended"
+            self._issue(file, 0, "notice", f"{notice}. Name a column with unique values with --map key=COLUMN", "")
         return len(self._repeated_keys)
 
     def _under_its_own_key(self, question: Question, file: str) -> Question:

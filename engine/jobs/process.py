@@ -160,12 +160,12 @@ class JobProcess:
         if self._child is None:
             return "its process ended"
         if self._child.returncode is not None:
-            return _told(self._child.returncode)
+            return _exit_reason(self._child.returncode)
         # Until it is waited for, the dead leader keeps the group id reserved, so the rest of the group can be
         # killed without hitting another process.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        return _told(self._child.wait())
+        return _exit_reason(self._child.wait())
 
 
 def _take_lock(lock: IO[bytes]) -> None:
@@ -185,7 +185,7 @@ def _take_lock(lock: IO[bytes]) -> None:
             return
 
 
-def _told(code: int) -> str:
+def _exit_reason(code: int) -> str:
     if code == NO_RESULT_STATUS:
         return "its process could not write its result, usually because the disk is full"
     if code >= 0:

@@ -31,7 +31,7 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
     orders = [_order(option) for option in candidate.options]
     wanted = list(range(1, len(shown) + 1))
     numbers = [number for number, _ in shown]
-    told = coverage(f"{question.context} {question.options[answer_index]}", candidate.context)
+    share = coverage(f"{question.context} {question.options[answer_index]}", candidate.context)
     answer = orders[candidate.answer_index]
     permuted = len(shown) >= _FEWEST and all(sorted(order) == wanted for order in orders)
     return (
@@ -42,8 +42,8 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
         required("options_are_orders", permuted, f"each option must be a permutation of 1 to {len(shown)}"),
         required(
             "story_kept",
-            told >= LEAST_STORY_COVERAGE,
-            f"{told:.0%} of the word stems of context and right option, at least {LEAST_STORY_COVERAGE:.0%} required",
+            share >= LEAST_STORY_COVERAGE,
+            f"{share:.0%} of the word stems of context and right option, at least {LEAST_STORY_COVERAGE:.0%} required",
         ),
         _restores_order(question, answer_index, shown, answer),
         required(

@@ -29,7 +29,7 @@ _ASKS_FOR_CONTEXT: Final = re.compile(r"\b(?:context|scene|situation|scenario)\b
 
 
 def own_checks(question: Question, answer_index: int, candidate: Candidate) -> tuple[CheckOutcome, ...]:
-    told = coverage(question.options[answer_index], candidate.context)
+    covered = coverage(question.options[answer_index], candidate.context)
     answer = candidate.options[candidate.answer_index]
     kept = max(similarity(answer, question.context), coverage(answer, question.context))
     others = [o for i, o in enumerate(candidate.options) if i != candidate.answer_index]
@@ -39,8 +39,8 @@ def own_checks(question: Question, answer_index: int, candidate: Candidate) -> t
         required("asks_for_context", asks(_ASKS_FOR_CONTEXT, candidate.context), f"expected {TAIL!r} or similar"),
         required(
             "ending_in_context",
-            told >= LEAST_ENDING_COVERAGE,
-            f"{told:.0%} of the right option's word stems, at least {LEAST_ENDING_COVERAGE:.0%} required",
+            covered >= LEAST_ENDING_COVERAGE,
+            f"{covered:.0%} of the right option's word stems, at least {LEAST_ENDING_COVERAGE:.0%} required",
         ),
         required(
             "original_context_is_answer",

@@ -11,7 +11,7 @@ from annotation.adjudication import refresh_decisions
 from annotation.client import LabelStudioClient
 from annotation.labels import label_config_hash
 from annotation.sync import LabelStudioSync
-from annotation.tasks import said_hash
+from annotation.tasks import answer_hash
 from data.ids import question_id, variant_id
 from data.records import Annotation, AnnotationId, Answers, Question, Recipe, Variant, VariantId, Verdict
 from data.store import Store
@@ -162,7 +162,7 @@ def an_annotation(annotation_id: str, variant: VariantId, answers: Answers = YES
     annotation = replace(blank, **fields)  # type: ignore[arg-type]
     return replace(
         annotation,
-        content_hash=said_hash(
+        content_hash=answer_hash(
             annotation.answers,
             corrected_answer_index=annotation.corrected_answer_index,
             corrected_text=annotation.corrected_text,

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from data.records import Answers
-from tests.bench.learning.verifier_figures import Said, differences, figures, roc_aucs
+from tests.bench.learning.verifier_figures import Judgements, differences, figures, roc_aucs
 from tests.bench.learning.verifier_rows import Drawn
 
 ROWS = 120
@@ -20,7 +20,7 @@ def rows() -> Drawn:
     return Drawn(np.zeros((ROWS, 1)), np.zeros(ROWS, dtype=int), answers, groups, [])
 
 
-def said() -> Said:
+def said() -> Judgements:
     return {"valid": SAID}
 
 

@@ -160,7 +160,7 @@ def test_a_release(console: Console, click: Clicks) -> None:
     click(console, button(page, "Create release"))
 
     expect(page.get_by_text("Created release first (number 1)")).to_be_visible()
-    expect(page.locator(".sd-said-error")).to_have_count(0)
+    expect(page.locator(".sd-message-error")).to_have_count(0)
 
 
 def test_a_refusal_is_shown_whichever_click_it_answers(console: Console) -> None:
@@ -172,4 +172,4 @@ def test_a_refusal_is_shown_whichever_click_it_answers(console: Console) -> None
 
     button(page, "Create release").dblclick()
 
-    expect(page.locator(".sd-said-error")).to_be_visible()
+    expect(page.locator(".sd-message-error")).to_be_visible()

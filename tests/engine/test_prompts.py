@@ -14,7 +14,7 @@ from engine.prompts import (
     GenerationRequest,
     asks_for_control,
     generation_messages,
-    in_told_order,
+    in_prompt_order,
     item_block,
     neutralised,
     request_messages,
@@ -103,7 +103,7 @@ def test_training_shows_the_question_as_inference_does():
     shown = training_messages(ORIGINAL, kind, kind.demonstration)
 
     assert shown[:-1] == asked
-    assert candidate_from_reply(shown[-1]["content"]) == in_told_order(ORIGINAL, kind.demonstration)
+    assert candidate_from_reply(shown[-1]["content"]) == in_prompt_order(ORIGINAL, kind.demonstration)
 
 
 def test_the_prompt_version_names_the_texts():
@@ -150,19 +150,19 @@ def test_a_reply_is_learnt_in_the_order_of_the_prompt_however_it_was_shuffled():
     for shuffle in permutations((first, "holds it up until the bus is there.", third, second)):
         shuffled = Candidate("c", shuffle, shuffle.index("holds it up until the bus is there."), False)
 
-        told = in_told_order(moved, shuffled)
+        told = in_prompt_order(moved, shuffled)
 
         assert told.options == ("holds it up until the bus is there.", first, second, third)
         assert told.answer_index == 0
-    kept = in_told_order(moved, Candidate("c", (third, right, first, second), 2, False))
+    kept = in_prompt_order(moved, Candidate("c", (third, right, first, second), 2, False))
     assert (kept.options, kept.answer_index) == ((right, first, second, third), 1)
 
 
 def test_an_abstain_option_is_learnt_last_and_options_of_a_new_kind_after_the_answer():
     abstains = (ORIGINAL.options[1], ORIGINAL.options[0], *ORIGINAL.options[2:], abstain_option(4))
 
-    edited = in_told_order(ORIGINAL, Candidate("c", abstains, 4, False))
-    reasons = in_told_order(ORIGINAL, Candidate("c", ("He hopes.", "He waits.", "He wants to stay dry."), 2, False))
+    edited = in_prompt_order(ORIGINAL, Candidate("c", abstains, 4, False))
+    reasons = in_prompt_order(ORIGINAL, Candidate("c", ("He hopes.", "He waits.", "He wants to stay dry."), 2, False))
 
     assert (edited.options, edited.answer_index) == ((*ORIGINAL.options, abstain_option(4)), 4)
     assert (reasons.options, reasons.answer_index) == (("He wants to stay dry.", "He hopes.", "He waits."), 0)

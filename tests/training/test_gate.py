@@ -11,7 +11,7 @@ import pytest
 from data.ids import cluster_id, normal_form, question_id, variant_id
 from data.records import Answers, Question, Recipe, Variant, VariantId, Verdict, VerdictMethod, VerdictTarget
 from engine.verify import Pair
-from training.gate import GateRow, Said, gate, likelier_label
+from training.gate import GateRow, Judgements, gate, likelier_label
 from training.gate_report import (
     FLIP_SCHEMA,
     Flip,
@@ -40,7 +40,7 @@ def gate_rows(questions: int = 50, variants: int = 3, *, seed: int = 5) -> list[
     return rows
 
 
-def said_of(rows: Sequence[GateRow], quality: Mapping[VerdictTarget, float] = QUALITY, *, seed: int = 1) -> Said:
+def said_of(rows: Sequence[GateRow], quality: Mapping[VerdictTarget, float] = QUALITY, *, seed: int = 1) -> Judgements:
     """Probabilities that are nearer to the truth the higher the quality; 0 knows nothing."""
     rng = np.random.default_rng(seed)
     said: dict[VariantId, dict[VerdictTarget, float | None]] = {}
@@ -55,18 +55,18 @@ def said_of(rows: Sequence[GateRow], quality: Mapping[VerdictTarget, float] = QU
     return said
 
 
-def without(said: Said, targets: Sequence[VerdictTarget], ids: Sequence[VariantId]) -> Said:
+def without(said: Judgements, targets: Sequence[VerdictTarget], ids: Sequence[VariantId]) -> Judgements:
     return {
         one: {t: None if one in ids and t in targets else p for t, p in of_row.items()} for one, of_row in said.items()
     }
 
 
-def judged(rows: Sequence[GateRow], champion: Said, challenger: Said, **changes: object) -> GateReport:
+def judged(rows: Sequence[GateRow], champion: Judgements, challenger: Judgements, **changes: object) -> GateReport:
     settings: dict[str, object] = {"target": "valid", "margin": 0.03, "seed": 1, **changes}
     return gate(rows, champion, challenger, **settings).report  # type: ignore[arg-type]  # as gate takes them
 
 
-def flips_of(rows: Sequence[GateRow], champion: Said, challenger: Said) -> tuple[Flip, ...]:
+def flips_of(rows: Sequence[GateRow], champion: Judgements, challenger: Judgements) -> tuple[Flip, ...]:
     return gate(rows, champion, challenger, target="valid", margin=0.03, seed=1).flips
 
 
@@ -242,7 +242,7 @@ def test_one_that_keeps_silent_where_it_is_hard_fails() -> None:
 
 
 def test_one_that_answers_validity_alone_cannot_replace_one_that_answers_all_three() -> None:
-    alone: Said = {one: {"valid": said["valid"]} for one, said in BETTER.items()}
+    alone: Judgements = {one: {"valid": said["valid"]} for one, said in BETTER.items()}
 
     report = judged(ROWS, CHAMPION, alone)
 
@@ -251,8 +251,8 @@ def test_one_that_answers_validity_alone_cannot_replace_one_that_answers_all_thr
 
 
 def test_two_that_answer_validity_alone_are_compared_on_it_alone() -> None:
-    before: Said = {one: {"valid": said["TC"]} for one, said in CHAMPION.items()}
-    after: Said = {one: {"valid": said["valid"]} for one, said in BETTER.items()}
+    before: Judgements = {one: {"valid": said["TC"]} for one, said in CHAMPION.items()}
+    after: Judgements = {one: {"valid": said["valid"]} for one, said in BETTER.items()}
 
     report = judged(ROWS, before, after)
 
@@ -363,7 +363,7 @@ class Memoriser:
             for p in [self._known.get(normal_form(question.context), self._prior)]
         ]
 
-    def said(self, pairs: Sequence[Pair]) -> Said:
+    def said(self, pairs: Sequence[Pair]) -> Judgements:
         return {verdict.variant_id: {"valid": verdict.probability} for verdict in self.judge(pairs, now=NOW)}
 
 

@@ -14,7 +14,7 @@ from data.records import Recipe, Variant
 from engine.backends.transformers import TransformersBackend, load_causal_model
 from engine.candidate import candidate_from_reply
 from engine.jobs.report import Reporter
-from engine.prompts import GenerationRequest, in_told_order
+from engine.prompts import GenerationRequest, in_prompt_order
 from engine.tuned_generator import write_mark
 from engine.variant_types.demonstration import ORIGINAL
 from engine.variant_types.table import VARIANT_TYPES
@@ -171,7 +171,7 @@ def test_a_generators_row_is_what_inference_reads_and_then_the_reply_with_its_en
     read = backend._prompt(GenerationRequest("g", ORIGINAL, kind, seed=2))
     said = candidate_from_reply(tokenizer.decode(row.tokens[row.completion_start : -1]))
     assert row.tokens[: row.completion_start] == read.rest
-    assert said == in_told_order(ORIGINAL, VARIANT_TYPES[kind].demonstration)
+    assert said == in_prompt_order(ORIGINAL, VARIANT_TYPES[kind].demonstration)
     assert row.tokens[-1] == tokenizer.eos_token_id
 
 

@@ -26,7 +26,7 @@ from engine.jobs.settings import parsed_settings
 from engine.jobs.verify import pair_up, pairs_table, registered_step
 from engine.verify import Pair
 from training.examples import LABEL_SCHEMA
-from training.gate import GateRow, Said, gate
+from training.gate import GateRow, Judgements, gate
 from training.gate_report import HumanAgreement, flips_as_json, flips_table, gate_report_as_json
 
 DEFAULT_MARGIN: Final = 0.03
@@ -68,8 +68,8 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     report.progress(len(pairs), len(pairs), "comparing")
     found = gate(
         rows,
-        _said(champion),
-        _said(challenger),
+        _probabilities(champion),
+        _probabilities(challenger),
         target=settings.target,
         margin=settings.margin,
         seed=spec.seed,
@@ -135,11 +135,11 @@ def _verdicts(
     return verdicts
 
 
-def _said(verdicts: Sequence[Verdict]) -> Said:
-    said: dict[VariantId, dict[VerdictTarget, float | None]] = {}
+def _probabilities(verdicts: Sequence[Verdict]) -> Judgements:
+    probabilities: dict[VariantId, dict[VerdictTarget, float | None]] = {}
     for verdict in verdicts:
-        said.setdefault(verdict.variant_id, {})[verdict.target] = verdict.probability
-    return said
+        probabilities.setdefault(verdict.variant_id, {})[verdict.target] = verdict.probability
+    return probabilities
 
 
 def _version(verdicts: Sequence[Verdict]) -> str | None:

@@ -58,10 +58,10 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     """
     spec = folder.spec()
     settings = parsed_settings("refresh-generator", RefreshGeneratorSettings, spec.settings)
-    model, told, work = folder.outputs / "model", folder.outputs / "report.json", folder.path / "work"
-    if model.is_dir() and told.is_file():  # stopped after the last file, before the result
+    model, report_file, work = folder.outputs / "model", folder.outputs / "report.json", folder.path / "work"
+    if model.is_dir() and report_file.is_file():  # stopped after the last file, before the result
         shutil.rmtree(work, ignore_errors=True)
-        saved = generator_training_from(json.loads(told.read_text("utf-8")), source=f"the report {told}")
+        saved = generator_training_from(json.loads(report_file.read_text("utf-8")), source=f"the report {report_file}")
         return generator_training_as_json(saved)
     inputs = refresh_inputs(folder, frozenset(settings.types))
     _refuse_unusable(folder, settings, inputs)
@@ -90,7 +90,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         grpo=practised,
     )
     counts = generator_training_as_json(training)
-    write_json(told, counts)
+    write_json(report_file, counts)
     shutil.rmtree(model, ignore_errors=True)
     made.rename(model)
     shutil.rmtree(work, ignore_errors=True)

@@ -64,9 +64,9 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
     """
     spec = folder.spec()
     settings = parsed_settings("train-verifier", TrainVerifierSettings, spec.settings)
-    model, told = folder.outputs / "model", folder.outputs / "report.json"
-    if model.is_dir() and told.is_file():  # stopped after the last file, before the result
-        saved = verifier_training_from(json.loads(told.read_text("utf-8")), source=f"the report {told}")
+    model, report_file = folder.outputs / "model", folder.outputs / "report.json"
+    if model.is_dir() and report_file.is_file():  # stopped after the last file, before the result
+        saved = verifier_training_from(json.loads(report_file.read_text("utf-8")), source=f"the report {report_file}")
         return verifier_training_as_json(saved)
     parts = labelled_parts(folder)
     work = folder.path / "work"
@@ -76,7 +76,7 @@ def run(folder: RunFolder, report: Reporter) -> Mapping[str, object]:
         made, measured = _language(folder, settings, parts, work, spec.seed, report)
     report.check_cancelled()
     counts = verifier_training_as_json(replace(measured, verifier_version=verifier_version(made)))
-    write_json(told, counts)
+    write_json(report_file, counts)
     shutil.rmtree(model, ignore_errors=True)
     made.rename(model)
     shutil.rmtree(work, ignore_errors=True)

@@ -194,7 +194,7 @@ def schedule(
     emit_table(
         ("role", "after decisions", "weekly", "when due", "set by", "at"),
         [
-            (it.role, it.after_decisions, _told(it), "starts" if it.may_start else "is proposed", it.updated_by,
+            (it.role, it.after_decisions, _day_at_hour(it), "starts" if it.may_start else "is proposed", it.updated_by,
              it.updated_at)
             for it in found
         ],
@@ -204,7 +204,7 @@ def schedule(
         talk(f"due now: {one.role}, {one.reason}")
 
 
-def _told(it: Schedule) -> str | None:
+def _day_at_hour(it: Schedule) -> str | None:
     return None if it.weekday is None or it.hour is None else f"{_WEEKDAYS[it.weekday]}@{it.hour}"
 
 

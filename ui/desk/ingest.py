@@ -48,19 +48,19 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         variants = list(variants_from(folder.read_output("variants")))
         counts = VariantTable(connection).upsert(variants)
         ContractCheckTable(connection).upsert(contract_checks_from(folder.read_output("contract_checks")))
-        told: dict[str, object] = {"variants": {"new": counts.new, "same": counts.same}}
+        outcome: dict[str, object] = {"variants": {"new": counts.new, "same": counts.same}}
         if not run.settings.get("then_verify") or not variants:
-            return Ingested(told)
+            return Ingested(outcome)
         champion = champion_verifier(settings)
         if champion is None:
-            return Ingested({**told, "not_verified": NO_VERIFIER})
+            return Ingested({**outcome, "not_verified": NO_VERIFIER})
         made = [variant.variant_id for variant in variants]
         rows = VariantTable(connection).arrow(ids=made, unverified_by=champion_judge(champion))
         unverified = [VariantId(one) for one in rows["variant_id"].to_pylist()]
         if not unverified:
-            return Ingested(told)
+            return Ingested(outcome)
         return Ingested(
-            told, verification_submission(connection, settings, verifier="champion", variant_ids=unverified)
+            outcome, verification_submission(connection, settings, verifier="champion", variant_ids=unverified)
         )
 
     def verified(connection: Connection, folder: RunFolder, run: Run) -> Ingested:

@@ -12,7 +12,7 @@ from ui.desk.usecases.models import list_models
 from ui.desk.usecases.questions import search_questions
 from ui.views.run_started import run_started
 from ui.widgets.once import act_once
-from ui.widgets.page import empty, figures, head, notice, table, told
+from ui.widgets.page import empty, figures, head, notice, refusals_shown, table
 from ui.widgets.presence import still
 
 _WHAT: dict[BackendName, str] = {
@@ -25,7 +25,7 @@ _WHAT: dict[BackendName, str] = {
 
 def render(desk: Desk, actor: Actor) -> None:
     head("Generate", "Candidates that pass their type's contract are verified and queued for review.")
-    with told():
+    with refusals_shown():
         sources = search_questions(desk, actor, limit=1)
         if sources.total == 0:
             empty("No questions to generate from", "Open Questions and import a benchmark first.")

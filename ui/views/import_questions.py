@@ -14,7 +14,7 @@ from ui.desk.usecases.imports import SourcePreview
 from ui.views.run_detail import run_detail
 from ui.widgets.item import option_list
 from ui.widgets.once import Done, act_once
-from ui.widgets.page import empty, notice, table, told
+from ui.widgets.page import empty, notice, refusals_shown, table
 from ui.widgets.presence import still
 from ui.widgets.texts import block, literal
 
@@ -34,7 +34,7 @@ _SCHEMES: Final[Mapping[AnswerScheme, str]] = {
 
 
 def import_questions(desk: Desk, actor: Actor) -> None:
-    with told():
+    with refusals_shown():
         kept: dict[str, str] = st.session_state.setdefault(_KEPT, {})
         started = kept.get(_RUN)
         if started is not None:

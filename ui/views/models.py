@@ -14,7 +14,7 @@ from ui.views.model_gate import flips, gate
 from ui.views.model_signing import compare, promote, roll_back, sign_offs, what_was_done
 from ui.views.verifier_figures import training_figures
 from ui.widgets.go import go_to
-from ui.widgets.page import day_and_time, empty, head, notice, table, told
+from ui.widgets.page import day_and_time, empty, head, notice, refusals_shown, table
 from ui.widgets.row_list import Row, row_list
 
 _ROLES: Final = ("verifier", "generator")
@@ -32,7 +32,7 @@ def render(desk: Desk, actor: Actor) -> None:
         "Models",
         "The champion is in use. A lead promotes a challenger after looking at its comparison, and signs for it.",
     )
-    with told():
+    with refusals_shown():
         found = models.list_models(desk, actor)
         registered = [model for model in found if model.model_id and model.role in _ROLES]
         if not registered:
@@ -129,7 +129,7 @@ def _detail(desk: Desk, actor: Actor, model_id: str, registered: Sequence[ModelI
     has_previous = any(model.role == info.role and "previous" in model.aliases for model in registered)
     roll_back(desk, actor, found, has_previous=has_previous)
     if found.gate is not None and found.gate_run_id is not None and found.gate.labels:
-        with told():
+        with refusals_shown():
             flips(gates.flipped(desk, actor, run_id=found.gate_run_id, limit=gates.MAX_FLIPS))
     sign_offs(found.sign_offs)
     if found.training is not None:

@@ -17,13 +17,13 @@ from ui.views.run_started import run_started
 from ui.views.training_schedule import proposals
 from ui.widgets.go import go_to
 from ui.widgets.once import act_once
-from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, table, told
+from ui.widgets.page import bars, day_and_time, empty, figures, head, notice, refusals_shown, table
 from ui.widgets.presence import still
 
 
 def render(desk: Desk, actor: Actor) -> None:
     head("Overview", "Progress, yields by type, what is waiting, and the sync with Label Studio.")
-    with told():
+    with refusals_shown():
         whole = overview(desk, actor)
         if whole.funnel.questions == 0:
             empty(
@@ -131,7 +131,7 @@ def _queue(desk: Desk, actor: Actor) -> None:
             "labels are used to evaluate the verifier. Items already in the queue are not affected.",
         )
         if st.form_submit_button("Set blind share"):
-            with told():
+            with refusals_shown():
                 review.set_blind_share(desk, still(actor), share=percent / 100)
                 notice(f"The blind share of new items is now {percent} %.", kind="done")
 
@@ -165,7 +165,7 @@ def _sync(desk: Desk, actor: Actor, sync: SyncStatus) -> None:
         with st.expander("Result of the last full comparison"):
             table(["", "count"], [[name.replace("_", " "), count] for name, count in sync.counts.items()])
     if actor.role == "lead" and sync.is_configured and st.button("Sync now", key="sync_now"):
-        with told():
+        with refusals_shown():
             sync_now(desk, still(actor))
             st.rerun()
 

@@ -9,7 +9,7 @@ from ui.desk.context import Actor, Desk
 from ui.desk.usecases import questions
 from ui.views.import_questions import import_questions
 from ui.views.question_detail import question_detail
-from ui.widgets.page import empty, head, told
+from ui.widgets.page import empty, head, refusals_shown
 from ui.widgets.row_list import Row, row_list
 from ui.widgets.texts import named
 
@@ -27,7 +27,7 @@ def render(desk: Desk, actor: Actor) -> None:
         if st.button("← Back to the list", key="question_back"):
             del st.query_params["question"]
             st.rerun()
-        with told():
+        with refusals_shown():
             question_detail(desk, actor, QuestionId(asked))
         return
     head("Questions", "The benchmark items that variants are made from. Texts are shown exactly as imported.")
@@ -49,7 +49,7 @@ def _keep_search() -> None:
 
 
 def _browse(desk: Desk, actor: Actor) -> None:
-    with told():
+    with refusals_shown():
         everything = questions.search_questions(desk, actor, limit=1)
         if everything.total == 0:
             empty(

@@ -7,7 +7,7 @@ from ui.desk.context import Actor, Desk
 from ui.desk.usecases import releases
 from ui.desk.usecases.overview import overview
 from ui.widgets.once import Done, act_once
-from ui.widgets.page import day_and_time, empty, figures, head, notice, table, told
+from ui.widgets.page import day_and_time, empty, figures, head, notice, refusals_shown, table
 from ui.widgets.presence import still
 
 
@@ -16,7 +16,7 @@ def render(desk: Desk, actor: Actor) -> None:
         "Releases",
         "A release is a frozen, numbered set of accepted variants. It never changes, and its name is never reused.",
     )
-    with told():
+    with refusals_shown():
         accepted = overview(desk, actor).funnel.accepted
         _create(desk, actor, accepted)
         made = releases.list_releases(desk, actor)

@@ -65,8 +65,8 @@ def _work(desk: Desk, actor: Actor) -> None:
     answer_panel(
         _content(item, actor),
         key=_PANEL,
-        on_draft=lambda sent: _told(lambda: _keep(desk, still(actor), sent)),
-        on_action=lambda sent: _told(lambda: _do(desk, actor, sent)),
+        on_draft=lambda sent: _refusals_in_panel(lambda: _keep(desk, still(actor), sent)),
+        on_action=lambda sent: _refusals_in_panel(lambda: _do(desk, actor, sent)),
     )
 
 
@@ -100,7 +100,7 @@ def _address(item: review.ReviewItem | None) -> None:
         st.query_params["item"] = item.variant.variant_id
 
 
-def _told(act: Callable[[], None]) -> None:
+def _refusals_in_panel(act: Callable[[], None]) -> None:
     """Run a callback; what a use case refuses stands in the panel at the next drawing."""
     try:
         act()
@@ -178,7 +178,7 @@ def _nothing_waits(desk: Desk, actor: Actor) -> None:
                 "Back to my last item",
                 shortcut="U",
                 key="review_back",
-                on_click=lambda: _told(lambda: _undo(desk, still(actor), None)),
+                on_click=lambda: _refusals_in_panel(lambda: _undo(desk, still(actor), None)),
             )
 
 

@@ -119,7 +119,7 @@ def charts_for(names: Sequence[str]) -> list[Chart]:
     others = sorted(name for name in names if name not in drawn)
     return [
         *sorted(found, key=lambda chart: chart.is_minor),
-        *(Chart(f"other_{n}", _words(name), _words(name), {name: _words(name)}) for n, name in enumerate(others)),
+        *(Chart(f"other_{n}", _spaced(name), _spaced(name), {name: _spaced(name)}) for n, name in enumerate(others)),
     ]
 
 
@@ -161,5 +161,5 @@ def _chart(chart: Chart, by_name: Mapping[str, Mapping[int, float]], key: str) -
     )
 
 
-def _words(name: str) -> str:
+def _spaced(name: str) -> str:
     return name.replace("_", " ").replace("/", ", ")

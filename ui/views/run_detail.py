@@ -12,7 +12,7 @@ from ui.desk.usecases import runs
 from ui.views.run_charts import charts
 from ui.views.run_result import result
 from ui.widgets.go import go_to
-from ui.widgets.page import day_and_time, notice, table, told
+from ui.widgets.page import day_and_time, notice, refusals_shown, table
 from ui.widgets.presence import still
 from ui.widgets.texts import literal
 
@@ -42,7 +42,7 @@ def run_detail(desk: Desk, actor: Actor, run_id: str) -> None:
 
 
 def _live(desk: Desk, actor: Actor, run_id: str, was_open: bool) -> None:
-    with told():
+    with refusals_shown():
         actor = still(actor)
         progress = runs.run_progress(desk, actor, run_id=run_id)
         if was_open and progress.run.state not in OPEN_STATES:
@@ -52,12 +52,12 @@ def _live(desk: Desk, actor: Actor, run_id: str, was_open: bool) -> None:
 
 
 def _figures(desk: Desk, actor: Actor, run_id: str) -> None:
-    with told():
+    with refusals_shown():
         charts(runs.run_metrics(desk, still(actor), run_id=run_id), key="run")
 
 
 def _rest(desk: Desk, actor: Actor, run_id: str) -> None:
-    with told():
+    with refusals_shown():
         actor = still(actor)
         run = runs.show_run(desk, actor, run_id=run_id)
         result(desk, actor, run)

@@ -17,7 +17,7 @@ from ui.desk.context import Actor, Desk
 from ui.desk.usecases.imports import refusals
 from ui.views.model_gate import outcome
 from ui.views.verifier_figures import training_figures, verdict_figures
-from ui.widgets.page import bars, figures, notice, table, told
+from ui.widgets.page import bars, figures, notice, refusals_shown, table
 
 # The counts that a person asks for first, where the run has them.
 _HEADLINES: Final = (
@@ -59,7 +59,7 @@ def result(desk: Desk, actor: Actor, run: Run) -> None:
     for name in ("error", *_NOT_DONE):
         counts.pop(name.replace("_", " "), None)
     figures([(name, f"{counts[name]:,}") for name in _HEADLINES if isinstance(counts.get(name), int)])
-    with told():
+    with refusals_shown():
         _reports(run)
     if run.kind == "import" and run.state == "done":
         _refused(desk, actor, run)

@@ -8,7 +8,7 @@ from data.records import RUN_STATES, Run, RunState
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import runs
 from ui.views.run_detail import OPEN_STATES, run_detail
-from ui.widgets.page import day_and_time, empty, head, told
+from ui.widgets.page import day_and_time, empty, head, refusals_shown
 from ui.widgets.presence import still
 from ui.widgets.row_list import Row, row_list
 
@@ -18,7 +18,7 @@ _LIST_ROWS: Final = 100
 
 def render(desk: Desk, actor: Actor) -> None:
     head("Runs", "Each run keeps its inputs, settings, log and outputs in its own folder and can be resumed.")
-    with told():
+    with refusals_shown():
         left, right = st.columns(2)
         state = right.selectbox("State", [None, *RUN_STATES], format_func=lambda it: it or "all states")
         found = runs.list_runs(desk, actor, state=state, limit=_LIST_ROWS)
@@ -38,7 +38,7 @@ def render(desk: Desk, actor: Actor) -> None:
 
 def _live_list(desk: Desk, actor: Actor, state: RunState | None, kind: str | None, chosen: str, was_open: bool) -> None:
     """Fresh while something in it works; the whole page follows when another run is opened, or all have ended."""
-    with told():
+    with refusals_shown():
         shown = _of_kind(runs.list_runs(desk, still(actor), state=state, limit=_LIST_ROWS), kind)
         _list(shown, chosen)
         has_ended = was_open and not any(run.state in OPEN_STATES for run in shown)

@@ -13,7 +13,7 @@ from ui.views.training_forms import generator_form, verifier_form
 from ui.views.training_preview import preview, sentence
 from ui.views.training_schedule import proposals, schedule_form
 from ui.widgets.go import go_to
-from ui.widgets.page import head, notice, told
+from ui.widgets.page import head, notice, refusals_shown
 from ui.widgets.presence import still
 
 ROLES: Final[Mapping[ModelRole, str]] = {"verifier": "Verifier", "generator": "Generator"}
@@ -33,7 +33,7 @@ def render(desk: Desk, actor: Actor) -> None:
         "Training",
         "Labels improve the verifier, and the verifier improves the generator. A lead decides which model is used.",
     )
-    with told():
+    with refusals_shown():
         proposals(schedules.due(desk, actor), on_open=_open_role)
         role = _role()
         st.html(f'<p class="sd-what">{_WHAT[role]}</p>')
@@ -85,7 +85,7 @@ def _open_role(role: ModelRole) -> None:
 
 def _busy(desk: Desk, actor: Actor, role: ModelRole) -> None:
     """Refreshes itself; the whole page follows once the run has ended."""
-    with told():
+    with refusals_shown():
         run = busy_run(desk, still(actor), role)
         if run is None:
             st.rerun()

@@ -9,7 +9,7 @@ from data.records import ModelRole
 from ui.desk.context import Actor, Desk
 from ui.desk.usecases import schedules
 from ui.desk.usecases.schedules import Due
-from ui.widgets.page import day_and_time, notice, told
+from ui.widgets.page import day_and_time, notice, refusals_shown
 from ui.widgets.presence import still
 
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -62,7 +62,7 @@ def schedule_form(desk: Desk, actor: Actor, role: ModelRole) -> None:
         if standing is not None:
             st.caption(f"Last changed by {standing.updated_by}, {day_and_time(standing.updated_at)}.")
         if wants:
-            with told():
+            with refusals_shown():
                 schedules.set_schedule(
                     desk,
                     still(actor),
@@ -72,10 +72,10 @@ def schedule_form(desk: Desk, actor: Actor, role: ModelRole) -> None:
                     hour=at if is_weekly else None,
                     may_start=may_start,
                 )
-                notice(_said(role, is_set=is_counted or is_weekly, may_start=may_start), kind="done")
+                notice(_saved_text(role, is_set=is_counted or is_weekly, may_start=may_start), kind="done")
 
 
-def _said(role: ModelRole, *, is_set: bool, may_start: bool) -> str:
+def _saved_text(role: ModelRole, *, is_set: bool, may_start: bool) -> str:
     if not is_set:
         return f"Saved: the {role} is trained only when someone starts a run."
     return f"Saved: the desk now {'starts' if may_start else 'proposes'} training of the {role} when it is due."

@@ -79,10 +79,10 @@ def checks_html(checks: Sequence[ContractCheck]) -> str:
     is_passed = not any(check.is_required for check in failing)
     colour = "sd-good" if not failing else "sd-wait" if is_passed else "sd-bad"
     icon = "✓" if is_passed else "✕"
-    named = f"; failed: {', '.join(_words(check) for check in failing)}" if failing else ""
+    named = f"; failed: {', '.join(_check_name(check) for check in failing)}" if failing else ""
     advisory = " (advisory only)" if failing and is_passed else ""
     lines = "".join(
-        f"<li>{'✓' if check.holds else '✕'} {_words(check)}"
+        f"<li>{'✓' if check.holds else '✕'} {_check_name(check)}"
         f"{'' if check.is_required else ' <span class=sd-faint>(advisory)</span>'}"
         f"{' — ' + literal(check.detail) if check.detail else ''}</li>"
         for check in sorted(checks, key=lambda check: check.holds)
@@ -105,7 +105,7 @@ def _option(index: int, html: str, *, is_key: bool) -> str:
     return f'<li class="{"sd-key" if is_key else ""}"><b>{letter(index)}</b>{html}{_KEY_TAG if is_key else ""}</li>'
 
 
-def _words(check: ContractCheck) -> str:
+def _check_name(check: ContractCheck) -> str:
     return literal(check.check.replace("_", " "))
 
 

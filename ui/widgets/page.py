@@ -45,11 +45,11 @@ def notices(texts: Sequence[str], *, kind: str = "info") -> None:
     icon = {"info": "ℹ", "warn": "!", "error": "✕", "done": "✓"}[kind]
     lines = "".join(f"<span>{literal(text)}</span>" for text in texts)
     if lines:
-        st.html(f'<div class="sd-said sd-said-{kind}" role="status"><b>{icon}</b><div>{lines}</div></div>')
+        st.html(f'<div class="sd-message sd-message-{kind}" role="status"><b>{icon}</b><div>{lines}</div></div>')
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def refusals_shown() -> Iterator[None]:
     """What a use case refuses is shown where it happened, as it is worded; a bug keeps its traceback."""
     try:
         yield

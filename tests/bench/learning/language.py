@@ -23,7 +23,7 @@ from engine.verify import LanguageModelVerifier, Verifier
 from tests.bench.learning.generator import base_folder
 from tests.bench.learning.stages import Stage, found
 from tests.bench.learning.verifier import SEED, by_contract, label_draw, majority, trained
-from tests.bench.learning.verifier_figures import Said, differences, figures, said_by
+from tests.bench.learning.verifier_figures import Judgements, differences, figures, said_by
 from tests.bench.learning.verifier_rows import Drawn, encoder_folder, sides
 from training.calibrate import FEWEST_LABELS
 from training.held_out import scored_labels
@@ -122,7 +122,7 @@ def verifier_language(folder: Path) -> Mapping[str, Any]:
         **{f"{method} {labels}": f"verifier_{method}_{labels}" for method, labels in TRAININGS},
     }
     told = {name: found(folder, stage) for name, stage in asked.items() if (folder / f"{stage}.json").exists()}
-    tables: dict[str, Said] = {"majority": majority(pool, len(rows)), "contract": by_contract(rows)}
+    tables: dict[str, Judgements] = {"majority": majority(pool, len(rows)), "contract": by_contract(rows)}
     tables |= {name: _arrays(one["said"]) for name, one in told.items()}
     for labels in sorted({labels for _, labels in TRAININGS}):
         drawn = pool.chosen(label_draw(pool, labels, 0))
@@ -182,7 +182,7 @@ def _asked(verifier: Verifier, rows: Drawn, method: TrainingMethod, folder: Path
     }
 
 
-def _arrays(said: Mapping[VerdictTarget, Sequence[float | None]]) -> Said:
+def _arrays(said: Mapping[VerdictTarget, Sequence[float | None]]) -> Judgements:
     return {target: np.array([np.nan if one is None else one for one in values]) for target, values in said.items()}
 
 

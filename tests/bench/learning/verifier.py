@@ -22,7 +22,7 @@ from engine.feature_verifier import FeatureVerifier
 from engine.features import FEATURE_NAMES
 from engine.verifier_metrics import target_truth
 from tests.bench.learning.stages import Stage
-from tests.bench.learning.verifier_figures import TARGETS, Said, differences, figures, said_by
+from tests.bench.learning.verifier_figures import TARGETS, Judgements, differences, figures, said_by
 from tests.bench.learning.verifier_rows import (
     ROW_SETS,
     Chosen,
@@ -88,7 +88,7 @@ def verifier_curve(folder: Path) -> Mapping[str, Any]:
     return told
 
 
-def majority(learnt_from: Drawn, count: int) -> Said:
+def majority(learnt_from: Drawn, count: int) -> Judgements:
     """The base rate of the labels for everything."""
     rates: dict[Any, NDArray[np.float64]] = {}
     for target in TARGETS:
@@ -97,7 +97,7 @@ def majority(learnt_from: Drawn, count: int) -> Said:
     return rates
 
 
-def by_contract(rows: Drawn) -> Said:
+def by_contract(rows: Drawn) -> Judgements:
     """Valid exactly where no required check fails."""
     failed = rows.features[:, FEATURE_NAMES.index("required_failed")]
     return {"valid": (failed == 0).astype(float)}
@@ -115,7 +115,7 @@ def queue_rounds(folder: Path, name: RowSet) -> Mapping[str, Any]:
     """Rounds of labels by each order from the same first labels; figures and differences to random order by round."""
     encoder = Encoder.open(encoder_folder())
     pool, test = sides(folder, name)
-    said: dict[str, list[list[Said]]] = {arm: [[] for _ in range(ROUNDS)] for arm in ARMS}
+    said: dict[str, list[list[Judgements]]] = {arm: [[] for _ in range(ROUNDS)] for arm in ARMS}
     failing: dict[str, list[list[float]]] = {arm: [[] for _ in range(ROUNDS)] for arm in ARMS}
     for repeat in range(REPEATS):
         for arm in ARMS:

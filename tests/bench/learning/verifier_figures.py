@@ -25,7 +25,7 @@ from training.paired_bootstrap import (
     fail_pr_aucs,
 )
 
-Said = Mapping[VerdictTarget, Probabilities]
+Judgements = Mapping[VerdictTarget, Probabilities]
 """P(the target holds) of every test row; NaN where there is no verdict."""
 
 TARGETS: Final[tuple[VerdictTarget, ...]] = get_args(VerdictTarget)
@@ -34,17 +34,17 @@ _DRAWS: Final = 1000
 _COVERAGE: Final = 0.95
 
 
-def said_by(verifier: FeatureVerifier, rows: Drawn) -> Said:
+def said_by(verifier: FeatureVerifier, rows: Drawn) -> Judgements:
     columns = verifier.probabilities(rows.features, rows.types)
     return with_product({d.key: columns[:, place] for place, d in enumerate(DIMENSIONS)})
 
 
-def with_product(dimensions: Said) -> Said:
+def with_product(dimensions: Judgements) -> Judgements:
     """And the product of the three as validity."""
     return {**dimensions, "valid": np.prod([dimensions[d.key] for d in DIMENSIONS], axis=0)}
 
 
-def figures(rows: Drawn, verifiers: Sequence[Said], *, seed: int) -> Mapping[str, Any]:
+def figures(rows: Drawn, verifiers: Sequence[Judgements], *, seed: int) -> Mapping[str, Any]:
     """By target: `n`, `base_rate`, and by measure `mean`, `low`, `high` and `of_draws`, one number a verifier."""
     return {
         target: {
@@ -60,7 +60,9 @@ def figures(rows: Drawn, verifiers: Sequence[Said], *, seed: int) -> Mapping[str
     }
 
 
-def differences(rows: Drawn, before: Sequence[Said], after: Sequence[Said], *, seed: int) -> Mapping[str, Any]:
+def differences(
+    rows: Drawn, before: Sequence[Judgements], after: Sequence[Judgements], *, seed: int
+) -> Mapping[str, Any]:
     """After minus before, by target and measure; verifier by verifier, so both hold as many in one order."""
     found: dict[str, Any] = {}
     for target in TARGETS:
@@ -71,7 +73,7 @@ def differences(rows: Drawn, before: Sequence[Said], after: Sequence[Said], *, s
 
 
 def _tables(
-    rows: Drawn, verifiers: Sequence[Said], target: VerdictTarget, seed: int
+    rows: Drawn, verifiers: Sequence[Judgements], target: VerdictTarget, seed: int
 ) -> Mapping[str, NDArray[np.float64]]:
     """(1 + draws, verifiers) by measure; the first row is of the test rows as they are."""
     known = _known(rows, target)
@@ -135,7 +137,7 @@ def _truths(rows: Drawn, target: VerdictTarget) -> NDArray[np.bool_]:
     return np.array([bool(target_truth(answer, target)) for answer in rows.answers])
 
 
-def _labels(said: Said, target: VerdictTarget) -> NDArray[np.bool_]:
+def _labels(said: Judgements, target: VerdictTarget) -> NDArray[np.bool_]:
     """The likelier answer; of validity the three together where they are given."""
     parts = [said[d.key] >= 0.5 for d in DIMENSIONS if d.key in said] if target == "valid" else [said[target] >= 0.5]
     labels: NDArray[np.bool_] = np.logical_and.reduce(parts or [said[target] >= 0.5])

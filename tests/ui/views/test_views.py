@@ -200,7 +200,7 @@ def test_a_failed_run_says_why_and_offers_to_go_on(desk: Desk) -> None:
 
     drawn = page("runs", desk, LEA)
 
-    assert re.search(r"sd-said-error.*the disk is full", sent(drawn))
+    assert re.search(r"sd-message-error.*the disk is full", sent(drawn))
     assert [button.label for button in drawn.button] == ["Resume run"]
 
 

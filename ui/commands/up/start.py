@@ -149,15 +149,15 @@ class _Start:
             offset = log.tell()
             process = self._process("-m", "ui.web.asgi", output=log.fileno(), grace_s=DESK_GRACE_S)
         desk = DeskProcess(process, log_file, offset, began_at)
-        begun = said = time.monotonic()
+        begun = reported = time.monotonic()
         while not _answers(url):
             now = time.monotonic()
             if process.poll() is not None:
-                raise SetupError(f"the desk stopped while starting: {desk.last_words()}")
+                raise SetupError(f"the desk stopped while starting: {desk.last_log_line()}")
             if now - begun > DESK_TIMEOUT_S:
                 raise SetupError(f"the desk did not answer within {DESK_TIMEOUT_S:.0f} s; see {log_file}")
-            if now - said > _SIGN_OF_LIFE_S:
-                said = now
+            if now - reported > _SIGN_OF_LIFE_S:
+                reported = now
                 self._report(f"waiting for the desk on {url} ({now - begun:.0f} s)")
             time.sleep(_POLL_S)
         return desk
@@ -214,15 +214,15 @@ def _fill_store(desk: Desk, report: Report) -> None:
 
 def _progress_lines(report: Report) -> Callable[[Run], None]:
     """One line whenever a run has something new to say, and a sign of life while it has not."""
-    said: set[str] = set()
+    reported: set[str] = set()
     new_at = told_at = time.monotonic()
 
     def tell(run: Run) -> None:
         nonlocal new_at, told_at
         line = f"  {run.kind}: {run.message or run.state}" + (f" ({run.done} of {run.total})" if run.total else "")
         now = time.monotonic()
-        if line not in said:
-            said.add(line)
+        if line not in reported:
+            reported.add(line)
             new_at = told_at = now
             report(line)
         elif now - told_at > _SIGN_OF_LIFE_S:

@@ -39,7 +39,7 @@ class DeskProcess:
     log_offset: int
     began_at: datetime
 
-    def last_words(self) -> str:
+    def last_log_line(self) -> str:
         return f"{last_line(self.log, after=self.log_offset) or 'no output'} (full log: {self.log})"
 
 
@@ -75,7 +75,7 @@ class Watch:
             time.sleep(_POLL_S)
         code = self._desk.process.returncode
         how = f"was killed by signal {-code}" if code < 0 else f"stopped with status {code}"
-        self._report(f"the desk {how}: {self._desk.last_words()}; nothing that was saved is lost; start it again")
+        self._report(f"the desk {how}: {self._desk.last_log_line()}; nothing that was saved is lost; start it again")
         return 1
 
     def _started_again(self, server: LabelStudioServer) -> LabelStudioServer | None:

@@ -217,8 +217,8 @@ def train_as_before(desk: Desk, actor: Actor, *, role: ModelRole) -> Run:
         PermissionDeniedError, InputError, ConflictError, ModelError: as a start with these settings.
     """
     champion = aliased(desk.settings.models, role, "champion")
-    told = None if champion is None else champion.origin.get("settings")
-    settings = told if isinstance(told, Mapping) else None
+    known = None if champion is None else champion.origin.get("settings")
+    settings = known if isinstance(known, Mapping) else None
     if role == "verifier":
         if settings is None:
             return retrain_verifier(desk, actor)
