@@ -110,7 +110,7 @@ def test_one_odd_task_of_a_page_is_quarantined_and_its_neighbours_come_in(bench:
 def test_an_answer_of_another_shape_is_said_to_be_one(body: object) -> None:
     client = client_of(lambda request: httpx.Response(200, json=body))
 
-    with pytest.raises(LabelStudioError, match="another version"):
+    with pytest.raises(LabelStudioError, match="check its version"):
         client.users()
 
 

@@ -95,7 +95,7 @@ def test_an_unanswered_dimension_stays_open() -> None:
         ([choice("tc")], "takes one choice"),
         ([choice("tc", "yes"), choice("tc", "no")], "occurs twice"),
         ([choice("quality", "yes")], "control 'quality' is not in the label config"),
-        ([choice("corrected_answer", "E")], "the variant has 4 options"),
+        ([choice("corrected_answer", "E")], "the variant has only 4 options"),
         ([{"from_name": "tc", "type": "choices", "value": "yes"}], "value"),
         ([{"type": "relation", "from_id": "a", "to_id": "b"}], "from_name"),
         ([text("comment", [1])], "should have a text"),

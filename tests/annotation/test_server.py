@@ -135,7 +135,7 @@ def test_a_crash_at_the_start_shows_its_last_words(environment: Environment) -> 
     server = environment.server(behaviour='sys.exit("django.db.utils.OperationalError: disk I/O error")')
     server.start()
 
-    with pytest.raises(SetupError, match=r"ended while starting: django.db.utils.OperationalError: disk I/O error"):
+    with pytest.raises(SetupError, match=r"exited while starting: django.db.utils.OperationalError: disk I/O error"):
         server.wait_ready(30)
     server.stop()
 

@@ -192,7 +192,7 @@ def test_a_rollback_is_signed_and_a_second_one_undoes_it(
 def test_without_an_earlier_verifier_there_is_no_way_back(
     desk: Desk, pair: tuple[RegisteredModel, RegisteredModel]
 ) -> None:
-    with pytest.raises(ConflictError, match="no verifier to go back to"):
+    with pytest.raises(ConflictError, match="no verifier to roll back to"):
         rollback_model(desk, LEA, role="verifier", note="worse")
 
     assert (champion_of(desk), signed(desk)) == (pair[0].model_id, [])
