@@ -1,4 +1,4 @@
-"""Models that must not be loaded, or are not what was registered; and two clicks on the same button."""
+"""Models that must not be loaded, or are changed since registration; and two clicks on the same button."""
 
 import json
 import pickle

@@ -47,5 +47,5 @@ def test_rules_need_no_model(desk: Desk) -> None:
 def test_a_damaged_champion_generates_nothing(desk: Desk, champion: str) -> None:
     (Path(champion) / "config.json").write_text("{ }")
 
-    with pytest.raises(ModelError, match="not what was registered"):
+    with pytest.raises(ModelError, match="changed since registration"):
         start_generation(desk, OPERATOR, backend="transformers", types=["reverse"])

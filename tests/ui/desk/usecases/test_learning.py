@@ -215,7 +215,7 @@ def test_a_damaged_verifier_rewards_nothing(idle: Desk, tmp_path: Path) -> None:
     promote(idle.settings.models, "verifier", verifier.model_id)
     (verifier.folder / "feature-verifier.json").write_text("{}")
 
-    with pytest.raises(ModelError, match="not what was registered"):
+    with pytest.raises(ModelError, match="changed since registration"):
         refresh_generator(idle, LEA)
 
 

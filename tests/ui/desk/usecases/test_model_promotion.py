@@ -146,7 +146,7 @@ def test_a_flipped_bit_keeps_a_model_from_being_promoted_or_gone_back_to_and_the
     whole = file.read_bytes()
 
     file.write_bytes(whole[:-2] + bytes([whole[-2] ^ 1]) + whole[-1:])
-    with pytest.raises(ModelError, match=r"feature-verifier\.json is not what was registered"):
+    with pytest.raises(ModelError, match=r"feature-verifier\.json has changed since registration"):
         promote_model(desk, LEA, model_id=other.model_id, note="better", despite_gate=True)
     refused = champion_of(desk), signed(desk)
     file.write_bytes(whole)

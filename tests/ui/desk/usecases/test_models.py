@@ -72,7 +72,7 @@ def test_a_challenger_of_a_damaged_champion_is_kept_and_the_comparison_says_why_
     other = trained(desk, tmp_path / "r_2", 0.9)
 
     assert other.then is None
-    assert "not what was registered" in str(other.counts["not_compared"])
+    assert "changed since registration" in str(other.counts["not_compared"])
     assert aliases(desk.settings.models, "verifier")["challenger"] == other.counts["model_id"]
 
 

@@ -113,5 +113,5 @@ def test_a_choice_that_does_not_fit_says_what_does(idle: Desk, tmp_path: Path, q
     with pytest.raises(ModelError):
         start_verification(idle, OPERATOR, verifier="feature", model=str(tmp_path / "nowhere"))
     (champion.folder / "verifier.json").write_text("{}")
-    with pytest.raises(ModelError, match="not what was registered"):
+    with pytest.raises(ModelError, match="changed since registration"):
         start_verification(idle, OPERATOR)
