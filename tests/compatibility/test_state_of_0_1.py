@@ -1,7 +1,8 @@
 """A desk of version 0.1 is updated and goes on: it shows what it showed, and people, trainings and releases go on."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,11 @@ from data.tables.queue import QueueTable
 from data.tables.variants import VariantTable
 from tests.compatibility.old_state import ANSWERS, answered, losses, portable, runs_of, unpacked
 from tests.compatibility.test_names import now_called
-from tests.ui.drawn_pages import page, sent
+from tests.ui.drawn_pages import page, shown
+from training.comparison_report import comparison_as_json, comparison_from
+from training.gate_report import gate_report_as_json, gate_report_from
+from training.refresh_report import generator_training_as_json, generator_training_from
+from training.verifier_report import verifier_training_as_json, verifier_training_from
 from ui.cli import app
 from ui.desk import sessions
 from ui.desk.context import OPERATOR, Actor, Desk
@@ -31,6 +36,8 @@ GATE, *_ = runs_of("gate-verifier")
 TRAINED, FIRST_TRAINED = runs_of("train-verifier")
 REFRESHED, *_ = runs_of("refresh-generator")
 MODELS: Final[Mapping[str, Any]] = {it["run_id"]: it for it in answered("model.list") if it["model_id"]}
+RESULTS: Final[Mapping[str, Any]] = {run["run_id"]: run["result"] for run in answered("run.list")}
+ADDED_BY_THE_DESK: Final = frozenset({"model_id", "is_champion", "followed_by"})
 
 WORDED_ANEW: Final = frozenset({"blockers", "warnings", "reason"})
 """Parts of `training.preview` that are written when they are asked for: their wording may change."""
@@ -76,11 +83,10 @@ def test_what_it_answered_says_much(opened: Desk) -> None:
     gate = answered("model.show", model_id=MODELS[TRAINED]["model_id"])["gate"]
     comparison = answered("model.show", model_id=MODELS[REFRESHED]["model_id"])["comparison"]
     ends = {run["state"] for run in answered("run.list")}
-    training = next(run["result"] for run in answered("run.list") if run["run_id"] == TRAINED)
 
     assert gate["targets"]["valid"]["difference"]["balanced_accuracy"]["low"] is not None
     assert gate["past_errors"]["count"] > 0
-    assert training["calibration"]["TC"]["threshold"]["probability"] > 0
+    assert RESULTS[TRAINED]["calibration"]["TC"]["threshold"]["probability"] > 0
     assert comparison["difference"]["all"]["contract_pass_rate"]["mean"] is not None
     assert comparison["after"]["all"]["accepted"] is not None
     assert len(answered("model.flips", run_id=GATE, limit=3)) == 3
@@ -88,26 +94,51 @@ def test_what_it_answered_says_much(opened: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "said"),
+    ("read", "write", "report"),
     [
-        ("overview", {}, ""),
-        ("questions", {}, "jars"),
+        (gate_report_from, gate_report_as_json, RESULTS[GATE]["gate"]),
+        (verifier_training_from, verifier_training_as_json, RESULTS[FIRST_TRAINED]),
+        (verifier_training_from, verifier_training_as_json, RESULTS[TRAINED]),
+        (generator_training_from, generator_training_as_json, RESULTS[REFRESHED]),
+        (comparison_from, comparison_as_json, RESULTS[REFRESHED]["comparison"]),
+    ],
+)
+def test_its_reports_are_read_whole(
+    read: Callable[..., Any], write: Callable[[Any], Mapping[str, Any]], report: Mapping[str, Any]
+) -> None:
+    of_the_job = {key: value for key, value in report.items() if key not in ADDED_BY_THE_DESK}
+
+    again = write(read(report, source="version 0.1"))
+
+    assert list(losses(of_the_job, again)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "figures"),
+    [
+        ("overview", {}, "26"),
+        ("questions", {}, "168"),
         ("review", {}, ""),
         ("generate", {}, ""),
         ("releases", {}, "first-plums"),
-        ("training", {"role": "verifier"}, ""),
+        ("training", {"role": "verifier"}, "80 50"),
         ("training", {"role": "generator"}, ""),
-        ("runs", {}, "refresh-generator"),
-        *[("runs", {"run": run}, run) for run in (GATE, TRAINED, FIRST_TRAINED, REFRESHED)],
+        ("runs", {}, ""),
+        ("runs", {"run": GATE}, "0.67 0.17 0.06 0.26"),
+        ("runs", {"run": TRAINED}, "383 0.04 0.88 0.85"),
+        ("runs", {"run": REFRESHED}, ""),
         ("models", {}, ""),
-        *[("models", {"model": it["model_id"]}, it["version"]) for it in MODELS.values()],
+        ("models", {"model": MODELS[FIRST_TRAINED]["model_id"]}, ""),
+        ("models", {"model": MODELS[TRAINED]["model_id"]}, "46 27 0.28 0.06 0.44 100% 10"),
+        ("models", {"model": MODELS[REFRESHED]["model_id"]}, "92% 2.5 1,177 0.20 0.35 0.39"),
     ],
 )
-def test_its_pages_can_be_drawn(opened: Desk, name: str, query: dict[str, str], said: str) -> None:
+def test_its_pages_show_its_figures(opened: Desk, name: str, query: dict[str, str], figures: str) -> None:
     drawn = page(name, opened, LEA, **query)
 
     assert not drawn.error
-    assert said in sent(drawn)
+    words = [word.lstrip("+(") for word in re.sub(r"<[^>]*>", " ", shown(drawn)).split()]
+    assert [figure for figure in figures.split() if not any(word.startswith(figure) for word in words)] == []
 
 
 def test_commands_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet_logging: None) -> None:
