@@ -76,7 +76,7 @@ class Project:
             input=said,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         return Answer(ended.returncode, ended.stderr, ended.stdout)
@@ -208,7 +208,7 @@ def test_ctrl_c_ends_it_with_what_it_runs_and_it_goes_on_afterwards(project: Pro
     )
     wait_until((project.root / "installing").exists)
     child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=20)
+    _, err = child.communicate(timeout=120)
     (project.root / ".venv" / "bin" / "uv").write_text("#!/bin/sh\nexit 0\n")
     again = project.bootstrap("desk")
 
@@ -309,7 +309,7 @@ def test_the_state_of_a_desk_that_runs_is_refused(project: Project, stately: Pat
     assert (stately / "sagedesk.duckdb").exists()
 
 
-def wait_until(holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
+def wait_until(holds: Callable[[], bool], timeout_s: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -64,7 +65,7 @@ def test_it_starts_answers_and_ends(environment: Environment) -> None:
     said: list[str] = []
     server.start(said.append)
     try:
-        server.wait_ready(30, said.append)
+        server.wait_ready(120, said.append)
 
         assert httpx.get(f"{server.url}/health", trust_env=False).status_code == 200
     finally:
@@ -80,7 +81,7 @@ def test_the_template_is_built_once_and_copied(environment: Environment, tmp_pat
         environment.state = tmp_path / name
         server = environment.server()
         server.start()
-        server.wait_ready(30)
+        server.wait_ready(120)
         server.stop()
 
         assert (environment.state / "data" / "label_studio.sqlite3").read_text() == "migrated"
@@ -136,7 +137,7 @@ def test_a_crash_at_the_start_shows_its_last_words(environment: Environment) -> 
     server.start()
 
     with pytest.raises(SetupError, match=r"exited while starting: django.db.utils.OperationalError: disk I/O error"):
-        server.wait_ready(30)
+        server.wait_ready(120)
     server.stop()
 
 
@@ -170,13 +171,14 @@ def test_one_that_ignores_term_is_killed_with_its_children(environment: Environm
         "time.sleep(60) if pid == 0 else None"
     )
     server.start()
-    server.wait_ready(30)
+    server.wait_ready(120)
+    assert eventually(lambda: child_file.exists() and bool(child_file.read_text()))
     child = int(child_file.read_text())
 
     server.stop(grace_s=0.3)
 
     assert not server.is_running()
-    assert gone(child)
+    assert eventually(lambda: gone(child))
 
 
 def test_a_foreign_process_is_never_signalled(environment: Environment) -> None:
@@ -197,12 +199,12 @@ def test_a_foreign_process_is_never_signalled(environment: Environment) -> None:
 def test_one_left_running_by_a_killed_desk_is_taken_over(environment: Environment) -> None:
     first = environment.server()
     first.start()
-    first.wait_ready(30)
+    first.wait_ready(120)
     said: list[str] = []
     second = environment.server()
 
     second.start(said.append)
-    second.wait_ready(30)
+    second.wait_ready(120)
     second.stop()
 
     assert said == [f"Label Studio is already running on {second.url}"]
@@ -258,13 +260,16 @@ def test_the_real_server_is_closed_to_strangers(label_studio: object) -> None:
 
 
 def gone(pid: int) -> bool:
-    for _ in range(50):
-        try:
-            os.kill(pid, 0)
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (ProcessLookupError, FileNotFoundError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.1)
-    return False
+    """Or ended, and its parent has yet to take note."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 60
+    while not (is_so := holds()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_so

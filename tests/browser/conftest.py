@@ -72,6 +72,13 @@ class DeskProcess:
             self.process.wait(timeout=30)
             self.process = None
 
+    def until(self, name: str, answer: object, *arguments: object) -> None:
+        """Ask again until it is this."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while (found := self.ask(name, *arguments)) != answer:
+            assert time.monotonic() < deadline, f"{name} is {found!r}, not {answer!r}"
+            time.sleep(0.02)
+
     def _idle_worker(self) -> Path:
         """An interpreter that runs no job: these tests are about pages, and a training takes the machine from them."""
         worker = self.state / "idle-worker"
@@ -115,7 +122,7 @@ class Console:
             context.request.get(self.url + self.links[name])
             self.signed_in[name] = context.storage_state()
         page.goto(self.url + path)
-        page.wait_for_selector(".sd-panel, .sd-title, .sd-empty, form")
+        page.wait_for_selector(".sd-panel button[data-do=submit]:enabled, .sd-title, .sd-empty, form")
         return page
 
     def queue(self, contexts: Sequence[str], *, blind_share: float = 0.0) -> list[VariantId]:

@@ -35,6 +35,7 @@ from data.records import (
 from data.store import Store
 from data.tables.annotations import AnnotationTable
 from data.tables.contract_checks import ContractCheckTable
+from data.tables.drafts import DraftTable
 from data.tables.questions import QuestionTable
 from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
@@ -162,6 +163,12 @@ def champion(desk: Desk) -> str:
     )
 
 
+def draft_comment(desk: Desk, variant_id: VariantId, account: str) -> str | None:
+    with desk.store.read() as connection:
+        draft = DraftTable(connection).find(variant_id, account)
+    return None if draft is None else draft.comment
+
+
 def unjudge(desk: Desk) -> None:
     """As if all variants had been made before there was a verifier."""
     with desk.store.write() as connection:
@@ -245,7 +252,7 @@ _LET_GO = threading.Event()
 _HOLDERS: list[threading.Thread] = []
 
 _TOLD = (
-    *(begin, queue, labels, accept, set_role, add_failed_run, run_states, run_kinds, sign_offs),
+    *(begin, queue, labels, draft_comment, accept, set_role, add_failed_run, run_states, run_kinds, sign_offs),
     *(unjudge, hold_writes, let_writes_go, drawing, writing),
     *(train_two_verifiers, train_a_generator, add_training, add_figures, champion),
 )

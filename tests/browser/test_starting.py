@@ -4,7 +4,6 @@ Each is clicked twice at once, and twice while the desk is held up in the midst 
 """
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Protocol
@@ -17,13 +16,13 @@ from data.records import VariantId
 pytestmark = pytest.mark.server
 
 CONTEXTS = ["A baker opens the oven. She takes the bread out. Then she", "A boy kneels beside his bicycle. He"]
-PATIENCE_S = 60.0
 
 Clicks = Callable[["Console", Locator], None]
 
 
 class Desk(Protocol):
     def ask(self, name: str, *arguments: object) -> object: ...
+    def until(self, name: str, answer: object, *arguments: object) -> None: ...
 
 
 class Console(Protocol):
@@ -40,21 +39,13 @@ def at_once(console: Console, button: Locator) -> None:
 
 def while_it_is_slow(console: Console, button: Locator) -> None:
     expect(button).to_have_count(1)
-    until(console, "drawing", 0)
+    console.desk.until("drawing", 0)
     console.desk.ask("hold_writes")
     button.click()
-    until(console, "writing", 1)
+    console.desk.until("writing", 1)
     button.click()
-    until(console, "drawing", 2)
+    console.desk.until("drawing", 2)
     console.desk.ask("let_writes_go")
-
-
-def until(console: Console, what: str, runs: int) -> None:
-    """So many runs of the script do so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := console.desk.ask(what)) != runs:
-        assert time.monotonic() < deadline, f"{found} runs of the script are {what}, not {runs}"
-        time.sleep(0.02)
 
 
 twice = pytest.mark.parametrize("click", [at_once, while_it_is_slow])
@@ -67,7 +58,7 @@ def button(page: Page, name: str) -> Locator:
 def leads_to_one_run(console: Console, page: Page, kind: str) -> None:
     page.wait_for_url(re.compile(r"/runs\?run=r_"))
     expect(page.locator(".sd-line").first).to_contain_text(kind)
-    until(console, "drawing", 0)
+    console.desk.until("drawing", 0)
     assert console.desk.ask("run_kinds") == [kind]
 
 
@@ -137,7 +128,7 @@ def test_a_promotion_and_the_way_back(console: Console, click: Clicks) -> None:
 
     expect(page.get_by_text(f"{challenger} is now the champion")).to_be_visible()
     assert console.desk.ask("sign_offs") == ["promote"]
-    until(console, "drawing", 0)
+    console.desk.until("drawing", 0)
     expect(button(page, "Promote to champion")).to_have_count(0)
     expect(button(page, "Roll back")).to_have_count(1)
     page.get_by_label("Reason (kept in the history)").fill("it rejects too much")

@@ -126,7 +126,7 @@ def test_readers_see_the_last_commit_and_never_wait_for_a_writer(store: Store) -
         PolicyTable(connection).set("pending", 1, "ann", NOON)
         reader = threading.Thread(target=lambda: seen.append(policies(store)))
         reader.start()
-        reader.join(timeout=10)
+        reader.join(timeout=60)
         assert not reader.is_alive()
 
     assert seen == [{"committed"}]
@@ -140,7 +140,7 @@ def test_a_read_is_one_snapshot_though_others_commit_meanwhile(store: Store) -> 
         before = connection.execute("SELECT count(*) FROM policy").fetchall()
         other = threading.Thread(target=set_policies, args=(store, "meanwhile"))
         other.start()
-        other.join(timeout=10)
+        other.join(timeout=60)
         assert policies(store) == {"before"}
         assert connection.execute("SELECT count(*) FROM policy").fetchall() == before
 
@@ -391,7 +391,7 @@ def test_a_backup_under_writes_equals_one_commit_point(store: Store, tmp_path: P
     for copy in copies:
         store.backup(copy)
     stop.set()
-    writer.join(timeout=10)
+    writer.join(timeout=60)
 
     for copy in copies:
         restored = Store.open(copy, now=now)

@@ -92,11 +92,11 @@ def test_a_cancel_while_a_model_is_saved_ends_the_group_and_leaves_no_half_model
     assert (Path(half) / "model.safetensors").read_bytes() == b"half"
 
     supervisor.cancel(run.run_id)
-    cancelled = supervisor.wait(run.run_id, timeout_s=GRACE_S + 30)
+    cancelled = supervisor.wait(run.run_id, timeout_s=GRACE_S + 300)
 
     assert (cancelled.state, cancelled.message) == ("cancelled", "cancelled; its process had to be killed")
     assert cancelled.ended_at is not None
-    until(lambda: not is_alive(pid) and not is_alive(int(child)), "the process group is gone", timeout_s=5)
+    until(lambda: not is_alive(pid) and not is_alive(int(child)), "the process group is gone")
     folder = RunFolder(Path(run.folder))
     assert folder.result() is None
     assert not (folder.outputs / "model").exists()

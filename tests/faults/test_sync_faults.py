@@ -3,6 +3,7 @@
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 import traceback
@@ -78,12 +79,10 @@ def test_a_lasting_fault_ends_after_a_bounded_number_of_tries(broken: bytes | st
 def test_a_hanging_server_costs_two_time_outs_and_no_more() -> None:
     with scripted_server(["hang"] * 5) as (url, requests):
         client = LabelStudioClient(url, "ab" * 20, rng=Random(1), sleep=lambda seconds: None, read_timeout_s=1.0)
-        begun = time.monotonic()
 
         with pytest.raises(LabelStudioUnavailableError, match="time-out"):
             client.users()
 
-    assert time.monotonic() - begun < 10
     assert len(requests) == 2
 
 
@@ -259,20 +258,20 @@ def test_reviewing_goes_on_while_label_studio_hangs(bench: Bench) -> None:
 
     def hang(request: httpx.Request) -> None:
         reached.set()
-        assert let_go.wait(30)
+        assert let_go.wait(120)
 
     fake.before = hang
     sync = sync_with(fake, bench)
     run = threading.Thread(target=sync.run_once)
     run.start()
-    assert reached.wait(30)
+    assert reached.wait(120)
 
     label = bench.submit(variant)
 
     assert bench.current(variant) == [label]
     assert sync.health().outbox_open == 1
     let_go.set()
-    run.join(30)
+    run.join(120)
     sync.run_once()
     assert bench.synced_at(label) is not None
 
@@ -317,18 +316,18 @@ def test_callers_that_come_during_a_run_share_one_more(bench: Bench) -> None:
     def hold_the_first(request: httpx.Request) -> None:
         if not reached.is_set():
             reached.set()
-            assert let_go.wait(30)
+            assert let_go.wait(120)
 
     fake.before = hold_the_first
     threads = [threading.Thread(target=sync.run_once) for _ in range(6)]
     threads[0].start()
-    assert reached.wait(30)
+    assert reached.wait(120)
     for thread in threads[1:]:
         thread.start()
-    time.sleep(0.2)
+    eventually(lambda: all(map(waits_its_turn, threads[1:])))
     let_go.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
 
     assert fake.calls.count("GET /api/projects/") == 2
 
@@ -346,13 +345,20 @@ def test_a_skew_between_the_clocks_does_not_hide_the_last_word(bench: Bench) -> 
     assert [each.answers for each in bench.current(variant)] == [NO_AU]
 
 
+def waits_its_turn(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return (
+        any(it.f_code is threading.Condition.wait.__code__ for it, _ in traceback.walk_stack(frame)) if frame else False
+    )
+
+
 def watermark(bench: Bench) -> object:
     with bench.store.read() as connection:
         cursor = SyncCursorTable(connection).newest()
     return None if cursor is None else cursor.watermark
 
 
-def eventually(claim: Callable[[], bool], *, within_s: float = 30.0) -> None:
+def eventually(claim: Callable[[], bool], *, within_s: float = 120.0) -> None:
     deadline = time.monotonic() + within_s
     while not claim():
         assert time.monotonic() < deadline, "it did not come true in time"

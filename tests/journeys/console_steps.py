@@ -21,6 +21,13 @@ def item_of(page: Page) -> VariantId:
     return VariantId(page.url.partition("item=")[2])
 
 
+def comment_at(page: Page, link: str) -> str:
+    """What stands in the comment of an item that is opened afresh."""
+    page.goto(link)
+    expect(page.locator("button[data-do=submit]")).to_be_enabled()
+    return page.locator("[data-part=comment]").input_value()
+
+
 def label_by_keyboard(page: Page, *keys: str) -> VariantId:
     variant = item_of(page)
     for key in keys:

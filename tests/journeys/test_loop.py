@@ -15,7 +15,7 @@ from data.records import VariantId
 from data.samples import sample_questions
 from data.store import Store
 from data.tables.annotations import AnnotationTable
-from tests.journeys.console_steps import item_of, label_by_keyboard, signed_in, submit
+from tests.journeys.console_steps import comment_at, item_of, label_by_keyboard, signed_in, submit
 
 pytestmark = [pytest.mark.server, pytest.mark.model]
 
@@ -85,7 +85,9 @@ def test_the_loop_runs_from_rows_to_a_release_that_datasets_loads(
     for key in ("2", "3", "5", "m"):
         page.keyboard.press(key)
     page.keyboard.type("half a thought")
-    page.wait_for_timeout(2_000)  # a draft goes out a moment after the last key
+    other = page.context.new_page()
+    eventually(lambda: comment_at(other, f"{desk.url}/?item={third}") == "half a thought", "the desk has the draft")
+    other.close()
     desk.kill()
     desk.start()
     page.goto(f"{desk.url}/?item={third}")

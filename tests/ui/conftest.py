@@ -81,11 +81,19 @@ def people(connection: Connection) -> LabelledStore:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that is not there yet, with ports that nobody else has, whatever runs on this machine."""
     for name in [name for name in os.environ if name.startswith(("SAGEDESK_", "LABEL_STUDIO_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SAGEDESK_STATE", str(tmp_path / "var"))
-    return tmp_path / "var"
+    with socket.socket() as desk, socket.socket() as label_studio:
+        for name, kept in (("SAGEDESK_PORT", desk), ("SAGEDESK_LABEL_STUDIO_PORT", label_studio)):
+            # Bound and never listening: who asks for any port gets another, who asks for this one with the same
+            # option gets it.
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            kept.bind(("127.0.0.1", 0))
+            monkeypatch.setenv(name, str(kept.getsockname()[1]))
+        yield tmp_path / "var"
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_an_account_gets_a_link_and_is_listed(sagedesk: Sagedesk) -> None:
     link = sagedesk("account", "add", "ana")
     listed = sagedesk("account", "list", "--json")
 
-    assert link.out.startswith("http://127.0.0.1:8501/login/link?token=")
+    assert link.out.startswith(f"http://127.0.0.1:{os.environ['SAGEDESK_PORT']}/login/link?token=")
     assert [(it["name"], it["role"]) for it in listed.json] == [("ana", "annotator")]
 
 
@@ -284,10 +284,10 @@ def test_the_token_of_another_desk_is_refused(sagedesk: Sagedesk, served: str, d
 def test_the_doctor_says_what_is_well_and_what_to_do(
     sagedesk: Sagedesk, stocked: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as taken:
+    with socket.socket() as taken, monkeypatch.context() as patch:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        monkeypatch.setenv("SAGEDESK_PORT", str(taken.getsockname()[1]))
+        patch.setenv("SAGEDESK_PORT", str(taken.getsockname()[1]))
 
         ill = sagedesk("doctor", "--json")
     well = sagedesk("doctor", "--json")

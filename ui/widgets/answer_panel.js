@@ -171,7 +171,8 @@ class Panel {
     this.busy = true;
     clearTimeout(this.timer);
     this.send("action", { what, token: this.token, form: this.form, seconds: this.seconds() });
-    setTimeout(() => {
+    clearTimeout(this.givingUp);
+    this.givingUp = setTimeout(() => {
       this.busy = false;
       this.draw();
     }, GIVE_UP_MS);

@@ -97,7 +97,7 @@ def test_shuffled_options_are_compared_with_the_one_they_come_from() -> None:
 def test_a_long_text_folds_and_a_huge_one_is_cut_and_says_so() -> None:
     long, huge = "word " * FOLD_CHARACTERS, "x" * 1_200_000
 
-    started = time.monotonic()
+    started = time.thread_time()  # of this thread's own work, whatever else the machine does
     folded, cut = block(long), block(huge)
     marked_pair(huge, huge + "y")
 
@@ -105,7 +105,7 @@ def test_a_long_text_folds_and_a_huge_one_is_cut_and_says_so() -> None:
     assert long in Reader(folded).text
     assert len(cut) < 1.1 * MOST_CHARACTERS
     assert re.search(r"cut at 200,000 of 1,200,000 characters", cut)
-    assert time.monotonic() - started < 2
+    assert time.thread_time() - started < 2
 
 
 def test_letters_go_on_after_z() -> None:

@@ -129,7 +129,7 @@ def go_on(run: Run) -> None:
     (Path(run.folder) / "go on").touch()
 
 
-def until(claim: Callable[[], bool], timeout_s: float = 15.0) -> None:
+def until(claim: Callable[[], bool], timeout_s: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not claim():
         assert time.monotonic() < deadline, "waited in vain"
@@ -186,7 +186,7 @@ def test_an_end_that_the_store_does_not_take_is_brought_in_when_it_does(bench: B
         supervisor.poll()
 
     assert disk.takes == []
-    assert supervisor.wait(run.run_id, timeout_s=5).state == "done"
+    assert supervisor.wait(run.run_id, timeout_s=120).state == "done"
     with bench.store.read() as connection:
         assert [model.model_id for model in ModelTable(connection).all()] == [run.run_id]
 
@@ -318,7 +318,7 @@ def test_a_killed_job_is_lost_and_resumes_from_its_parts(bench: Bench) -> None:
     with (Path(run.folder) / "events.jsonl").open("a") as events:
         events.write('{"kind": "progress", "done"')
     supervisor.resume(run.run_id)
-    resumed = supervisor.wait(run.run_id, timeout_s=20)
+    resumed = supervisor.wait(run.run_id, timeout_s=120)
 
     assert lost.state == "lost"
     assert "signal 9 (killed, often by the system when memory runs out)" in lost.message
@@ -372,7 +372,7 @@ def test_what_ended_while_no_desk_looked_is_ingested_at_the_next_start(bench: Be
 def test_a_foreign_process_with_a_reused_pid_is_never_signalled(bench: Bench) -> None:
     supervisor = bench.supervisor()
     run = supervisor.wait(submit(supervisor).run_id)
-    stranger = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True)
+    stranger = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True)
     until(lambda: processes.started_at(stranger.pid) is not None)
     start = processes.started_at(stranger.pid)
     assert start is not None
@@ -389,7 +389,7 @@ def test_a_foreign_process_with_a_reused_pid_is_never_signalled(bench: Bench) ->
     assert not processes.signal_group(stranger.pid, start - 3600, signal.SIGKILL)
     assert stranger.poll() is None
     assert processes.signal_group(stranger.pid, start, signal.SIGKILL)
-    assert stranger.wait(timeout=10) == -signal.SIGKILL
+    assert stranger.wait(timeout=60) == -signal.SIGKILL
 
 
 def test_no_second_process_starts_in_a_folder_in_which_one_still_works(bench: Bench) -> None:

@@ -93,7 +93,7 @@ def work(at: Path, result: RunResult = DONE, weights: str = "new") -> None:
 
 
 def eventually(look: Callable[[], list[Path]]) -> list[Path]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (found := look()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -239,12 +239,12 @@ def test_a_second_collect_waits_for_the_first_and_changes_nothing(home: Home, tm
 
     def hold(folder: RunFolder) -> None:
         is_held.set()
-        may_go.wait(20)
+        may_go.wait(60)
         work(folder.path)
 
     with ThreadPoolExecutor(3) as threads:
         threads.submit(supervisor.take_in, other.run_id, hold)
-        assert is_held.wait(20)
+        assert is_held.wait(60)
         first = threads.submit(home.collect, run, out)
         copied = eventually(lambda: list(Path(run.folder).glob(".collect-*/made/result.json")))
         second = threads.submit(home.collect, run, out)
@@ -253,7 +253,7 @@ def test_a_second_collect_waits_for_the_first_and_changes_nothing(home: Home, tm
         may_go.set()
 
         assert still_there
-        assert [it.result(20).state for it in (first, second)] == ["done", "done"]
+        assert [it.result(60).state for it in (first, second)] == ["done", "done"]
     assert (Path(run.folder) / "outputs" / "model" / "weights").read_text() == "new"
 
 
