@@ -32,9 +32,11 @@ class Reply:
 class GeneratorBackend(Protocol):
     """A way of writing variants. `model` (name and version) and `prompt_version` are recorded in recipes."""
 
-    name: str
     model: str
     prompt_version: str
+
+    @property
+    def name(self) -> str: ...
 
     def supported_types(self) -> frozenset[VariantTypeKey]: ...
 

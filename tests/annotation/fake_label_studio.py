@@ -95,7 +95,7 @@ class FakeLabelStudio:
     def _route(self, request: httpx.Request) -> tuple[int, object]:  # noqa: PLR0912 - one branch a route
         path = request.url.path
         query = {name: values[0] for name, values in parse_qs(request.url.query.decode()).items()}
-        body = json.loads(request.content) if request.content else None
+        body = json.loads(request.content or b"{}")
         match (request.method, *path.strip("/").split("/")[1:]):
             case ("GET", "projects"):
                 found = [each for each in self.projects.values() if query.get("title", "") in each["title"]]
@@ -124,14 +124,14 @@ class FakeLabelStudio:
             case ("GET", "tasks"):
                 return self._list(query)
             case ("GET", "tasks", number):
-                task = self.tasks.get(int(number))
-                return (404, {"detail": "no task"}) if task is None else (200, self._whole(task))
+                known = self.tasks.get(int(number))
+                return (404, {"detail": "no task"}) if known is None else (200, self._whole(known))
             case ("DELETE", "tasks", number):
                 return (404, {"detail": "no task"}) if self.tasks.pop(int(number), None) is None else (204, None)
             case ("POST", "tasks", number, "annotations"):
-                task = self.tasks.get(int(number))
-                if task is None:
+                if int(number) not in self.tasks:
                     return 404, {"detail": "no task"}
+                task = self.tasks[int(number)]
                 taken = {each.get("unique_id") for each in self.annotations()} - {None}
                 if body.get("unique_id") in taken:
                     return 409, {"detail": "Annotation with this unique id already exists"}
@@ -140,7 +140,7 @@ class FakeLabelStudio:
                 return self._annotation(method, int(number), body)
         raise AssertionError(f"the fake has no {request.method} {path}")
 
-    def _annotation(self, method: str, number: int, body: dict | None) -> tuple[int, object]:
+    def _annotation(self, method: str, number: int, body: dict) -> tuple[int, object]:
         try:
             task, annotation = self._find(number)
         except KeyError:

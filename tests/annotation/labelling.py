@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 import jwt as tokens
 
@@ -13,7 +14,7 @@ from annotation.labels import label_config_hash
 from annotation.sync import LabelStudioSync
 from annotation.tasks import answer_hash
 from data.ids import question_id, variant_id
-from data.records import Annotation, AnnotationId, Answers, Question, Recipe, Variant, VariantId, Verdict
+from data.records import Annotation, AnnotationId, Answers, Question, Recipe, Variant, VariantId, Verdict, VerdictTarget
 from data.store import Store
 from data.tables.annotations import AnnotationTable
 from data.tables.outbox import OutboxTable
@@ -26,6 +27,7 @@ from tests.annotation.fake_label_studio import FakeLabelStudio
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 YES = Answers(True, True, True)
 NO_AU = Answers(True, True, False)
+PROBABILITIES: dict[VerdictTarget, float] = {"TC": 0.9, "LC": 0.8, "AU": 0.4}
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Bench:
         verdicts = [
             Verdict(each, target, probability, probability >= 0.5, version, "feature", None, NOW)
             for each in variant_ids
-            for target, probability in (("TC", 0.9), ("LC", 0.8), ("AU", 0.4))
+            for target, probability in PROBABILITIES.items()
         ]
         with self.store.write() as connection:
             VerdictTable(connection).upsert(verdicts)
@@ -132,7 +134,7 @@ def a_variant(question: Question, number: int, *, options: int = 4) -> Variant:
     return Variant(identity, question.question_id, "negation", context, texts, 1, False, None, recipe, None, NOW)
 
 
-def an_annotation(annotation_id: str, variant: VariantId, answers: Answers = YES, **fields: object) -> Annotation:
+def an_annotation(annotation_id: str, variant: VariantId, answers: Answers = YES, **fields: Any) -> Annotation:
     blank = Annotation(
         annotation_id=AnnotationId(annotation_id),
         revision=1,
@@ -159,7 +161,7 @@ def an_annotation(annotation_id: str, variant: VariantId, answers: Answers = YES
         updated_at=NOW,
         content_hash="",
     )
-    annotation = replace(blank, **fields)  # type: ignore[arg-type]
+    annotation = replace(blank, **fields)
     return replace(
         annotation,
         content_hash=answer_hash(
@@ -173,11 +175,11 @@ def an_annotation(annotation_id: str, variant: VariantId, answers: Answers = YES
     )
 
 
-def sync_with(fake: FakeLabelStudio, bench: Bench, **settings: object) -> LabelStudioSync:
+def sync_with(fake: FakeLabelStudio, bench: Bench, **settings: Any) -> LabelStudioSync:
     client = LabelStudioClient(
         "http://label-studio.test", "ab" * 20, rng=Random(1), transport=fake.transport(), sleep=lambda seconds: None
     )
-    return LabelStudioSync(bench.store, client, now=bench.clock, rng=Random(2), **settings)  # type: ignore[arg-type]
+    return LabelStudioSync(bench.store, client, now=bench.clock, rng=Random(2), **settings)
 
 
 def jwt(kind: str, number: int) -> str:

@@ -1,4 +1,5 @@
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_two_noes_for_different_reasons_reject_and_leave_the_reasons_open() -> N
         {"answers": Answers(True, None, False)},
     ],
 )
-def test_skipped_deleted_empty_and_incomplete_ones_have_no_voice(fields: dict[str, object]) -> None:
+def test_skipped_deleted_empty_and_incomplete_ones_have_no_voice(fields: dict[str, Any]) -> None:
     answers = fields.pop("answers", YES)
 
     assert decide([an_annotation("a", V, answers, **fields)], NOW) is None

@@ -14,6 +14,7 @@ import pytest
 
 from annotation.server import LabelStudioServer, new_credentials, server_environment
 from data.errors import SetupError
+from tests.conftest import RunningLabelStudio
 
 STAND_IN = '''#!{python}
 """Answers as `python -c`, `-m label_studio.server version` and `... start` of a Label Studio environment do."""
@@ -243,8 +244,8 @@ def test_credentials_are_random_and_do_not_print() -> None:
 
 
 @pytest.mark.server
-def test_the_real_server_is_closed_to_strangers(label_studio: object) -> None:
-    url = label_studio.url  # type: ignore[attr-defined]
+def test_the_real_server_is_closed_to_strangers(label_studio: RunningLabelStudio) -> None:
+    url = label_studio.url
     login = httpx.get(f"{url}/user/login/")
     sign_up = httpx.post(f"{url}/user/signup/", data={"email": "eve@example.org", "password": "longenough1"})
     other_host = httpx.get(f"{url}/user/login/", headers={"host": "evil.example"})

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from data.records import VariantId
 from tests.annotation.fake_label_studio import FakeLabelStudio, answers
 from tests.annotation.labelling import NOW, a_question, a_variant, an_annotation
 from tests.annotation.test_tasks import VERDICTS
+from tests.conftest import RunningLabelStudio
 
 
 class World:
@@ -104,7 +106,7 @@ def test_the_delta_shows_a_change_once_and_the_wait_is_over_after_it(world: Worl
 
     assert [_id(task) for task in page.tasks] == [ids[1]]
     assert page.server_now is not None
-    annotation = page.tasks[0]["annotations"][0]
+    annotation = _annotations(page.tasks[0])[0]
     assert isinstance(annotation_from(annotation, option_count=4), InboundAnnotation)
     assert world.client.tasks_since(world.number, _newest(world) + timedelta(microseconds=1)).tasks == []
 
@@ -124,7 +126,7 @@ def test_the_delta_shows_updates_deletes_and_skips(world: World) -> None:
     (task,) = world.client.tasks_since(world.number, None).tasks
 
     assert stamps[0] < stamps[1] < stamps[2]
-    assert [(_id(each), each["was_cancelled"]) for each in task["annotations"]] == [(_id(skipped), True)]
+    assert [(_id(each), each["was_cancelled"]) for each in _annotations(task)] == [(_id(skipped), True)]
 
 
 def test_pages_end_with_nothing(world: World) -> None:
@@ -143,8 +145,8 @@ def test_a_sweep_page_goes_on_from_the_last_id(world: World) -> None:
     page = world.client.ids_after(world.number, ids[0])
 
     assert [_id(task) for task in page.tasks] == ids[1:]
-    assert [len(task["annotations"]) for task in page.tasks] == [0, 1]
-    assert set(page.tasks[1]["annotations"][0]) == {"id", "updated_at"}
+    assert [len(_annotations(task)) for task in page.tasks] == [0, 1]
+    assert set(_annotations(page.tasks[1])[0]) == {"id", "updated_at"}
 
 
 def test_what_is_gone_is_none_or_false(world: World) -> None:
@@ -177,28 +179,37 @@ def test_predictions_can_be_added_later_and_move_the_tasks_stamp(world: World) -
 
 
 @pytest.mark.server
-def test_the_real_server_says_no_to_a_wrong_token(label_studio: object) -> None:
-    client = LabelStudioClient(label_studio.url, "0" * 40, rng=Random(1))  # type: ignore[attr-defined]
+def test_the_real_server_says_no_to_a_wrong_token(label_studio: RunningLabelStudio) -> None:
+    client = LabelStudioClient(label_studio.url, "0" * 40, rng=Random(1))
 
     with pytest.raises(LabelStudioRejectedError, match="token"):
         client.users()
 
 
 @pytest.mark.server
-def test_the_real_server_takes_a_personal_token(label_studio: object) -> None:
-    legacy = {"authorization": f"Token {label_studio.token}"}  # type: ignore[attr-defined]
-    made = httpx.post(f"{label_studio.url}/api/token/", headers=legacy)  # type: ignore[attr-defined]
+def test_the_real_server_takes_a_personal_token(label_studio: RunningLabelStudio) -> None:
+    legacy = {"authorization": f"Token {label_studio.token}"}
+    made = httpx.post(f"{label_studio.url}/api/token/", headers=legacy)
     assert made.status_code == 201, made.text[:200]
 
-    client = LabelStudioClient(label_studio.url, made.json()["token"], rng=Random(1))  # type: ignore[attr-defined]
+    client = LabelStudioClient(label_studio.url, made.json()["token"], rng=Random(1))
 
-    assert label_studio.credentials.email in client.users().values()  # type: ignore[attr-defined]
+    assert label_studio.credentials.email in client.users().values()
 
 
 def _newest(world: World) -> datetime:
-    stamps = [str(task["updated_at"]) for task in world.client.tasks_since(world.number, None).tasks]
+    stamps = [str(_fields(task)["updated_at"]) for task in world.client.tasks_since(world.number, None).tasks]
     return max((datetime.fromisoformat(stamp) for stamp in stamps), default=NOW)
 
 
 def _id(raw: object) -> int:
-    return int(str(raw["id"]))  # type: ignore[index]
+    return int(_fields(raw)["id"])
+
+
+def _annotations(task: object) -> list[dict[str, Any]]:
+    return list(_fields(task)["annotations"])
+
+
+def _fields(raw: object) -> dict[str, Any]:
+    assert isinstance(raw, dict)
+    return raw

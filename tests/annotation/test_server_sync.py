@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from annotation.sync import LabelStudioSync
 from data.errors import LabelStudioUnavailableError
 from tests.annotation.fake_label_studio import answers
 from tests.annotation.labelling import NO_AU, YES, Bench
+from tests.conftest import RunningLabelStudio
 
 pytestmark = pytest.mark.server
 
@@ -29,13 +31,17 @@ class Real:
         project = self.client.ensure_project(self.title, "", new_key="0" * 12)
         return [task for task in self.client.tasks_since(project.project_id, None).tasks if isinstance(task, dict)]
 
+    def predictions(self, ls_task_id: int) -> list[dict]:
+        task: Any = self.client.get_task(ls_task_id)
+        return list(task["predictions"])
+
     def annotations(self) -> list[dict]:
         return [annotation for task in self.tasks() for annotation in task["annotations"]]
 
 
 @pytest.fixture
-def real(label_studio: object, bench: Bench, request: pytest.FixtureRequest) -> Iterator[Real]:
-    real = Real(label_studio.url, label_studio.token, bench, request.node.name[:45])  # type: ignore[attr-defined]
+def real(label_studio: RunningLabelStudio, bench: Bench, request: pytest.FixtureRequest) -> Iterator[Real]:
+    real = Real(label_studio.url, label_studio.token, bench, request.node.name[:45])
     yield real
     real.client.close()
 
@@ -128,13 +134,13 @@ def test_a_blind_item_shows_no_verdict_until_it_is_answered(real: Real, bench: B
     bench.queue([variant], is_blind=True)
     real.sync.run_once()
     (task,) = real.tasks()
-    before = (real.client.get_task(task["id"]) or {})["predictions"]
+    before = real.predictions(task["id"])
     bench.submit(variant, is_blind=True, shown_verifier=None)
 
     real.sync.run_once()
 
     assert before == []
-    assert len((real.client.get_task(task["id"]) or {})["predictions"]) == 1  # type: ignore[arg-type]
+    assert len(real.predictions(task["id"])) == 1
 
 
 class Lossy(httpx.BaseTransport):

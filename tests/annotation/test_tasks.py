@@ -1,20 +1,27 @@
 import json
+from typing import Any
 
 from annotation.labels import label_config, label_config_hash
 from annotation.tasks import annotation_payload, page_text, prediction_payload, task_payload, unique_id
-from data.records import AnnotationId, VariantId, Verdict
+from data.records import AnnotationId, VariantId, Verdict, VerdictTarget
 from tests.annotation.labelling import NOW, a_question, a_variant, an_annotation
 
+SAID: list[tuple[VerdictTarget, float | None, bool | None]] = [
+    ("TC", 0.9, True),
+    ("LC", 0.3, False),
+    ("AU", None, None),
+    ("valid", 0.2, False),
+]
 VERDICTS = [
     Verdict(VariantId("v"), target, probability, label, "feature-1", "feature", None, NOW)
-    for target, probability, label in (("TC", 0.9, True), ("LC", 0.3, False), ("AU", None, None), ("valid", 0.2, False))
+    for target, probability, label in SAID
 ]
 
 
 def test_a_task_names_its_variant_and_shows_both_pages() -> None:
     question = a_question()
 
-    task = task_payload(
+    task: dict[str, Any] = task_payload(
         a_variant(question, 1), question, VERDICTS, type_name="Negation", definition="Asks for what will not happen."
     )
 
@@ -35,7 +42,7 @@ def test_nothing_of_a_verdict_is_in_a_blind_task() -> None:
 
 
 def test_a_prediction_holds_the_answers_that_parsed_and_the_lowest_probability() -> None:
-    prediction = prediction_payload(VERDICTS)
+    prediction: dict[str, Any] | None = prediction_payload(VERDICTS)
 
     assert prediction is not None
     assert [each["from_name"] for each in prediction["result"]] == ["tc", "lc"]

@@ -28,6 +28,7 @@ def test_a_fault_is_wrong_on_what_it_breaks_and_only_on_that(rows):
     for row in rows:
         before = originals.get((row.question.question_id, row.variant.variant_type))
         if row.corruption == "wrong_key":
+            assert before is not None
             assert row.answers.lc is False
             assert row.variant.options[row.variant.answer_index] != before.options[before.answer_index]
         elif row.corruption == "duplicate":

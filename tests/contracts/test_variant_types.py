@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from data.ids import question_id
-from data.records import VARIANT_TYPE_KEYS, Question, Recipe, Variant
+from data.records import VARIANT_TYPE_KEYS, Question, QuestionId, Recipe, Variant, VariantId
 from engine.candidate import Candidate, abstain_option, is_abstain
 from engine.variant_types.critical import CONTROL_DEMONSTRATION
 from engine.variant_types.demonstration import OPTIONS, ORIGINAL
@@ -210,7 +210,7 @@ def test_a_stored_variant_is_checked_like_its_candidate_and_always_alike():
     shown = VARIANT_TYPES["negation"].demonstration
     recipe = Recipe("import", "", "", "{}", 0)
     variant = Variant(
-        "v_1", ORIGINAL.question_id, "negation", shown.context, shown.options, shown.answer_index,
+        VariantId("v_1"), ORIGINAL.question_id, "negation", shown.context, shown.options, shown.answer_index,
         False, None, recipe, None, datetime(2026, 1, 1, tzinfo=UTC),
     )  # fmt: skip
 
@@ -254,7 +254,7 @@ def test_the_valid_sample_variants_keep_their_contracts():
     for line in (SAMPLES / "questions.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
         options = tuple(row["options"])
-        questions[row["key"]] = Question("q", row["context"], options, row["answer"], "sample", row["key"])
+        questions[row["key"]] = Question(QuestionId("q"), row["context"], options, row["answer"], "sample", row["key"])
     valid, broken = 0, []
     for file in SAMPLES.glob("variants-*.jsonl"):
         for line in file.read_text("utf-8").splitlines():

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_hellaswag_labels_are_text_and_the_test_split_has_none(tmp_path: Path) -
     assert isinstance(items[2], Refusal)
 
 
-PRO_VARIANT = {
+PRO_VARIANT: dict[str, Any] = {
     "id": 7, "original_context": "The kettle boils. The cook",
     "original_choices": ["pours tea.", "sails.", "swims.", "flies."],
     "original_label": 0, "perturbation_type": "negative_testing", "context": "The kettle boils. The cook will not",

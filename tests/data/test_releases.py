@@ -39,7 +39,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 YES = Answers(True, True, True)
 
 
-def an_item(number: int, variant_type: VariantTypeKey = "negation", **changes: object) -> ReleaseItem:
+def an_item(number: int, variant_type: VariantTypeKey = "negation") -> ReleaseItem:
     options = ("tea", "coal")
     context = f"Ann boils water, case {number % 2}"
     question = Question(
@@ -59,7 +59,7 @@ def an_item(number: int, variant_type: VariantTypeKey = "negation", **changes: o
         run_id=None,
         created_at=NOON,
     )
-    item = ReleaseItem(
+    return ReleaseItem(
         variant=variant,
         question=question,
         decision=Decision(variant.variant_id, "accepted", YES, "annotations", (), "ann@example.org", NOON),
@@ -70,7 +70,6 @@ def an_item(number: int, variant_type: VariantTypeKey = "negation", **changes: o
         verdicts=(Verdict(variant.variant_id, "TC", 0.75, True, "v1", "feature", None, NOON),),
         checks=(ContractCheck(variant.variant_id, "length", True, True, ""),),
     )
-    return replace(item, **changes)
 
 
 ITEMS = [an_item(0), an_item(1), an_item(2, "ordering")]

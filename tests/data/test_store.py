@@ -373,7 +373,7 @@ def test_a_full_disk_is_a_clean_error_and_the_earlier_state_stays(file: Path) ->
 def test_a_backup_under_writes_equals_one_commit_point(store: Store, tmp_path: Path) -> None:
     """Every commit adds the next name to two tables, so any mixture of two commits would show."""
     stop = threading.Event()
-    written = []
+    written: list[str] = []
 
     def keep_writing() -> None:
         while not stop.is_set():
@@ -403,6 +403,7 @@ def test_a_backup_under_writes_equals_one_commit_point(store: Store, tmp_path: P
         assert restored.schema_version == store.schema_version
         restored.close()
     assert {path.suffix for path in copies[0].parent.iterdir()} == {".duckdb", ".owner"}
+    assert store.file is not None
     assert not list(store.file.parent.glob("*.backup"))
 
 

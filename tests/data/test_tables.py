@@ -1,14 +1,26 @@
 """Questions, variants, contract checks, verdicts, audit and policies over a real DuckDB in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from data.arrow import QUESTION_SCHEMA, VARIANT_SCHEMA
 from data.errors import NotFoundError, StoreError
 from data.ids import question_id, variant_id
-from data.records import ContractCheck, Question, QuestionId, Recipe, RunId, Variant, VariantId, Verdict, VerdictMethod
+from data.records import (
+    ContractCheck,
+    Question,
+    QuestionId,
+    Recipe,
+    RunId,
+    Variant,
+    VariantId,
+    Verdict,
+    VerdictMethod,
+    VerdictTarget,
+)
 from data.store import Connection, Store
 from data.tables.audit import AuditTable
 from data.tables.contract_checks import ContractCheckTable
@@ -30,14 +42,20 @@ def connection() -> Iterator[Connection]:
 
 def a_question(context: str = "Ann boils water", *, key: str = "train/1", **changes: object) -> Question:
     options = ("She makes tea", "She flies")
-    values = {"context": context, "options": options, "answer_index": 0, "benchmark": "mini", "source_key": key}
+    values: dict[str, Any] = {
+        "context": context,
+        "options": options,
+        "answer_index": 0,
+        "benchmark": "mini",
+        "source_key": key,
+    }
     values |= changes
     return Question(question_id=question_id(values["context"], values["options"], values["answer_index"]), **values)
 
 
 def a_variant(context: str = "Bob boils water", **changes: object) -> Variant:
     question = a_question().question_id
-    values = {
+    values: dict[str, Any] = {
         "question_id": question,
         "variant_type": "restatement",
         "context": context,
@@ -54,8 +72,8 @@ def a_variant(context: str = "Bob boils water", **changes: object) -> Variant:
     return Variant(variant_id=made, **values)
 
 
-def a_verdict(variant: str, target: str, label: bool | None, **changes: object) -> Verdict:
-    values = {"verifier_version": "v1", "method": "feature", "raw": None, "created_at": NOON}
+def a_verdict(variant: str, target: VerdictTarget, label: bool | None, **changes: object) -> Verdict:
+    values: dict[str, Any] = {"verifier_version": "v1", "method": "feature", "raw": None, "created_at": NOON}
     values |= changes
     probability = None if label is None else (0.9 if label else 0.1)
     return Verdict(VariantId(variant), target, probability, label, **values)
@@ -234,8 +252,8 @@ def test_variants_without_a_verdict_of_a_version_are_found(connection: Connectio
     VariantTable(connection).upsert([one, two])
     VerdictTable(connection).upsert([a_verdict(one.variant_id, "TC", True)])
 
-    def unverified_by(version: str, method: VerdictMethod, **narrowed: list[VariantId]) -> set[str]:
-        table = VariantTable(connection).arrow(unverified_by=Judge(version, method), **narrowed)
+    def unverified_by(version: str, method: VerdictMethod, *, leaving_out: Sequence[VariantId] = ()) -> set[str]:
+        table = VariantTable(connection).arrow(unverified_by=Judge(version, method), leaving_out=leaving_out)
         return set(table["variant_id"].to_pylist())
 
     assert unverified_by("v1", "feature") == {two.variant_id}
@@ -330,7 +348,7 @@ def test_an_older_verdict_never_overwrites_a_newer_one(connection: Connection) -
     ],
 )
 def test_validity_is_the_product_of_the_dimensions(
-    connection: Connection, labels: dict[str, bool | None], is_valid: bool | None
+    connection: Connection, labels: dict[VerdictTarget, bool | None], is_valid: bool | None
 ) -> None:
     VerdictTable(connection).upsert([a_verdict("v", target, label) for target, label in labels.items()])
 

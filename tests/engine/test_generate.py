@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from data.ids import variant_id
-from data.records import VARIANT_TYPE_KEYS
+from data.records import VARIANT_TYPE_KEYS, QuestionId
 from engine.backends.protocol import Reply, Sampling
 from engine.backends.rules import RulesBackend
 from engine.candidate import Candidate, abstain_option, reply_text
@@ -88,8 +88,8 @@ def test_lent_questions_do_not_depend_on_the_order_of_questions(sample_questions
 
 
 def test_a_question_is_never_lent_to_itself_or_its_twin():
-    twin = replace(ORIGINAL, question_id="q_twin", context=ORIGINAL.context.upper())
-    other = replace(ORIGINAL, question_id="q_other", context="A cat sleeps on the sofa. The cat")
+    twin = replace(ORIGINAL, question_id=QuestionId("q_twin"), context=ORIGINAL.context.upper())
+    other = replace(ORIGINAL, question_id=QuestionId("q_other"), context="A cat sleeps on the sofa. The cat")
 
     requests = list(generation_requests([ORIGINAL, twin, other], ["reverse"], per_question=1, seed=1))
 
@@ -180,7 +180,7 @@ def test_replies_out_of_order_are_a_bug_and_not_a_variant():
 def test_shuffling_moves_the_answer_with_its_text_and_spreads_it():
     candidate = Candidate("c", ("a", "b", "c", "d"), 2, False)
 
-    places = Counter()
+    places: Counter[int] = Counter()
     for seed in range(400):
         shuffled = shuffled_options(candidate, seed)
         assert shuffled.options[shuffled.answer_index] == "c"

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from data.dimensions import DIMENSIONS
+
 pytest.importorskip("torch", reason="needs sagedesk[ml]")
 
 from data.errors import ModelError
@@ -181,7 +183,6 @@ def test_the_embedded_model_packs_without_a_difference(pairs):
 @pytest.mark.model
 def test_the_embedded_tokenizer_cuts_body_and_rubric_alike_apart_and_joined(pairs):
     from engine.rubric_prompts import era_suffix, verification_body
-    from engine.verify import DIMENSIONS
     from engine.verify_passes import plain_tokens
 
     folder = embedded_folder(EMBEDDED_GENERATOR)

@@ -99,7 +99,7 @@ def test_a_training_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
     assert start(folder).wait(600) == 0
     done = folder.result()
     assert done is not None
-    assert done.counts["steps"] == settings["sft"]["max_steps"]  # type: ignore[index]  # a mapping
+    assert done.counts["steps"] == settings["sft"]["max_steps"]
 
 
 def test_a_job_that_cannot_write_its_result_ends_with_a_status_that_says_so(small_disk: SmallDisk) -> None:

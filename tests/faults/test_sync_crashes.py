@@ -16,7 +16,7 @@ import pytest
 from annotation.client import LabelStudioClient
 from annotation.inbound import InboundAnnotation, annotation_from
 from annotation.sync import LabelStudioSync
-from data.records import Annotation, AnnotationId
+from data.records import Annotation, AnnotationId, VariantId
 from data.store import Store
 from data.tables.annotations import AnnotationTable
 from data.tables.outbox import OutboxTable
@@ -82,15 +82,15 @@ def assert_converged(fake: FakeLabelStudio, store_file: Path, acknowledged: list
     assert spoken(clean_run(fake, externals)) == spoken(current)
 
 
-def clean_run(fake: FakeLabelStudio, externals: list[str]) -> list[Annotation]:
+def clean_run(fake: FakeLabelStudio, externals: list[VariantId]) -> list[Annotation]:
     """The same server brought into a fresh store, without a fault."""
     fresh = Bench(Store.in_memory(now=Clock()), Clock())
     fresh.add_variants(6)
     client = LabelStudioClient("http://fake.test", "ab" * 20, rng=Random(1), transport=fake.transport())
     sync = LabelStudioSync(fresh.store, client, now=fresh.clock, rng=Random(7))
-    sync.push_tasks(externals)  # type: ignore[arg-type]
+    sync.push_tasks(externals)
     sync.run_once(with_sweep=True)
-    return [each for external in externals for each in fresh.current(external)]  # type: ignore[arg-type]
+    return [each for external in externals for each in fresh.current(external)]
 
 
 def spoken(annotations: list[Annotation]) -> list[tuple[int | None, str]]:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -366,7 +366,7 @@ def eventually(claim: Callable[[], bool], *, within_s: float = 120.0) -> None:
 
 
 @contextmanager
-def scripted_server(script: list[bytes | str]) -> Iterator[tuple[str, list[bytes]]]:
+def scripted_server(script: Sequence[bytes | str]) -> Iterator[tuple[str, list[bytes]]]:
     """Answers the n-th request with the n-th entry: bytes as they are, "reset" or "hang"."""
     listener = socket.create_server(("127.0.0.1", 0))
     requests: list[bytes] = []

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ STEPS = 40
 CHECKPOINT_EVERY = 10
 
 
-def language_settings(base: Path) -> dict[str, object]:
+def language_settings(base: Path) -> dict[str, Any]:
     """Some seconds of steps, a checkpoint every ten; the rate is low, so that no early stop cuts them."""
     sft = {
         "max_steps": STEPS,

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from data.ids import variant_id
-from data.records import Question, QuestionId, Recipe, Variant, VariantTypeKey, Verdict, VerdictMethod
+from data.records import Question, QuestionId, Recipe, Variant, VariantTypeKey, Verdict, VerdictMethod, VerdictTarget
 from engine.candidate import Candidate, abstain_option, reply_text
 from engine.prompts import GenerationRequest
 from engine.verify import Pair
@@ -14,6 +13,7 @@ from engine.verify import Pair
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OPTIONS = ("falls asleep.", "flies away.", "reads a book.", "sings a song.")
 QUESTION = Question(QuestionId("q_cat"), "A cat sits on a mat. It", OPTIONS, 0, "test", "cat")
+TARGETS: tuple[VerdictTarget, ...] = ("TC", "LC", "AU", "valid")
 CONTROL_SEED = 1
 EDIT_SEED = 2
 
@@ -55,14 +55,14 @@ class FakeVerifier:
     probability: Callable[[Variant], float | None] = lambda _: 0.8
     version: str = "fake:1"
     asked: list[Variant] = field(default_factory=list)
-    method: ClassVar[VerdictMethod] = "feature"
+    method: VerdictMethod = "feature"
 
     def judge(self, pairs: Sequence[Pair], *, now: datetime) -> list[Verdict]:
         found = []
         for _, variant in pairs:
             self.asked.append(variant)
             p = self.probability(variant)
-            for target in ("TC", "LC", "AU", "valid"):
+            for target in TARGETS:
                 said = p if p is None or target != "valid" else p**3
                 label = None if p is None else p >= 0.5
                 found.append(Verdict(variant.variant_id, target, said, label, self.version, self.method, None, now))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from data.dimensions import DIMENSIONS
 from data.records import Answers
 from engine.calibration import Calibration, Isotonic, Platt
 from training.calibrate import FEWEST_LABELS, ISOTONIC_FROM, ScoredLabels, calibrated, fit_calibration
@@ -119,7 +120,9 @@ def test_no_labels_at_all_is_no_failure() -> None:
 
 def test_one_answer_only_gives_a_finite_map() -> None:
     scored = ScoredLabels(
-        {"valid": np.linspace(0.2, 0.9, 40)}, [Answers(True, True, True)] * 40, [f"c_{row}" for row in range(40)]
+        {"valid": np.linspace(0.2, 0.9, 40, dtype=np.float64)},
+        [Answers(True, True, True)] * 40,
+        [f"c_{row}" for row in range(40)],
     )
 
     fit = fit_calibration(scored, target_precision=0.9)
@@ -170,8 +173,8 @@ def test_what_a_threshold_accepts_of_new_items_is_as_precise_as_asked() -> None:
 
     said = calibrated(fit.calibration, fresh.probabilities)
 
-    for index, target in enumerate(("TC", "LC", "AU")):
-        accepted = said[target] >= fit.calibration.threshold(target)  # type: ignore[index, arg-type]
+    for index, target in enumerate(dimension.key for dimension in DIMENSIONS):
+        accepted = said[target] >= fit.calibration.threshold(target)
         truths = np.array([(it.tc, it.lc, it.au)[index] for it in fresh.answers])
         assert target in fit.calibration.thresholds
         assert truths[accepted].mean() > 0.9

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from data.errors import JobCancelledError
-from data.records import VARIANT_TYPE_KEYS, Verdict
+from data.records import VARIANT_TYPE_KEYS, Verdict, VerdictMethod
 from data.samples import sample_questions
 from engine.backends.protocol import Reply, Sampling
 from engine.candidate import reply_text
@@ -50,7 +50,7 @@ class Judge:
     """Calls valid what `likes` says."""
 
     version = "judge-1"
-    method = "feature"
+    method: VerdictMethod = "feature"
 
     def __init__(self, likes=lambda variant: True):
         self.likes = likes
@@ -120,6 +120,8 @@ def test_a_generator_that_got_better_is_told_with_an_interval_above_zero(stories
     assert (before.contract_passed, after.contract_passed) == (0, len(stories))
     assert after.accepted_per_1000_tokens == pytest.approx(20.0)
     change = comparison.difference["all"]
+    assert change.contract_pass_rate is not None
+    assert change.accepted_per_1000_tokens is not None
     assert change.contract_pass_rate.low > 0
     assert change.accepted_per_1000_tokens.mean == pytest.approx(20.0)
     assert comparison.difference["negation"] == change
@@ -130,6 +132,7 @@ def test_the_same_generator_twice_differs_by_nothing(stories, report):
 
     change = compared(*both, per_question=1, seed=1).difference["all"]
 
+    assert change.contract_pass_rate is not None
     assert change.contract_pass_rate.mean == change.contract_pass_rate.low == change.contract_pass_rate.high == 0.0
 
 

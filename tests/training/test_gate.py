@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 import pytest
@@ -62,8 +62,8 @@ def without(said: Judgements, targets: Sequence[VerdictTarget], ids: Sequence[Va
 
 
 def judged(rows: Sequence[GateRow], champion: Judgements, challenger: Judgements, **changes: object) -> GateReport:
-    settings: dict[str, object] = {"target": "valid", "margin": 0.03, "seed": 1, **changes}
-    return gate(rows, champion, challenger, **settings).report  # type: ignore[arg-type]  # as gate takes them
+    settings: dict[str, Any] = {"target": "valid", "margin": 0.03, "seed": 1, **changes}
+    return gate(rows, champion, challenger, **settings).report
 
 
 def flips_of(rows: Sequence[GateRow], champion: Judgements, challenger: Judgements) -> tuple[Flip, ...]:

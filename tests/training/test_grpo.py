@@ -1,5 +1,6 @@
 import json
 from itertools import islice
+from typing import Any
 
 import pytest
 
@@ -183,7 +184,7 @@ def test_steps_that_had_signal_and_changed_nothing_are_no_training(writer, tmp_p
 
 
 def test_the_policy_reads_the_tokens_that_inference_reads(writer):
-    _, tokenizer = load_causal_model(writer)
+    tokenizer: Any = load_causal_model(writer)[1]
     asked = request()
     messages = tuned_messages(QUESTION, VARIANT_TYPES[asked.variant_type], as_control=asks_for_control(asked))
 

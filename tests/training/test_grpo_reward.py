@@ -1,9 +1,10 @@
 import json
-from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("trl", reason="needs sagedesk[ml]")
+
+from transformers import TrainerState
 
 from tests.training.small_worlds import BROKEN, NOW, FakeVerifier, reply, request
 from training.grpo_reward import GroupReward, SampleFile, step_figures
@@ -20,7 +21,7 @@ def message(text):
 
 def called(tmp_path, texts, rows, *, step=0, every=1, verifier=None):
     """The rewards of a flat batch of groups of two, and the metrics that were told."""
-    told = {}
+    told: dict[str, float] = {}
     reward = GroupReward(
         PROMPTS,
         verifier or FakeVerifier(),
@@ -33,7 +34,7 @@ def called(tmp_path, texts, rows, *, step=0, every=1, verifier=None):
         completions=[message(text) for text in texts],
         completion_ids=[],
         request=rows,
-        trainer_state=SimpleNamespace(global_step=step),
+        trainer_state=TrainerState(global_step=step),
         log_metric=told.__setitem__,
         log_extra=None,
     )

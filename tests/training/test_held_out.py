@@ -21,6 +21,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SAMPLE = sample_rows()
 ROWS = LabelledRows(*SAMPLE)
 TARGETS: tuple[VerdictTarget, ...] = ("TC", "LC", "AU")
+TARGETS_AND_VALID: tuple[VerdictTarget, ...] = (*TARGETS, "valid")
 
 
 class Opinionated:
@@ -36,11 +37,9 @@ class Opinionated:
         verdicts = []
         for _, variant in pairs:
             said = None if variant.variant_id in self.refused else 0.2 if len(variant.context) > 150 else 0.9
-            for target in (*TARGETS, "valid"):
+            for target in TARGETS_AND_VALID:
                 label = None if said is None else said >= 0.5
-                verdicts.append(
-                    Verdict(variant.variant_id, target, said, label, self.version, self.method, None, now)  # type: ignore[arg-type]
-                )
+                verdicts.append(Verdict(variant.variant_id, target, said, label, self.version, self.method, None, now))
         return verdicts
 
 

@@ -13,8 +13,7 @@ ROWS = sample_rows()
 
 def saved(folder, *, seed, first=0):
     """A feature verifier on the sample's rows from `first` on."""
-    rows = [part[first:] for part in ROWS]
-    train(*rows, seed=seed, encoder=None).verifier.save(folder)
+    train(ROWS.pairs[first:], ROWS.answers[first:], ROWS.groups[first:], seed=seed, encoder=None).verifier.save(folder)
     return folder
 
 
@@ -52,11 +51,12 @@ def test_without_one_a_judge_is_trained_on_the_given_labels(reward):
     trained = judge(None, reward)
 
     assert trained.version.startswith("feature:")
-    assert trained.version == train(*[part[60:] for part in ROWS], seed=0, encoder=None).verifier.version
+    again = train(ROWS.pairs[60:], ROWS.answers[60:], ROWS.groups[60:], seed=0, encoder=None).verifier
+    assert trained.version == again.version
 
 
 def test_with_too_few_labels_there_is_none_and_that_is_said(reward):
-    warnings = []
+    warnings: list[str] = []
 
     assert judge(None, reward, LabelledRows(ROWS.pairs[:1], ROWS.answers[:1], ROWS.groups[:1]), warnings) is None
     assert len(warnings) == 1
@@ -64,7 +64,7 @@ def test_with_too_few_labels_there_is_none_and_that_is_said(reward):
 
 
 def test_no_label_at_all_is_too_few(reward):
-    warnings = []
+    warnings: list[str] = []
 
     assert judge(None, reward, LabelledRows([], [], []), warnings) is None
     assert warnings

@@ -41,6 +41,7 @@ def test_the_score_is_the_difference_of_the_mean_log_probabilities_a_token(loade
 def test_a_policy_that_finds_rejected_items_likelier_scores_below_one_that_does_not(loaded):
     model, tokenizer = loaded
     rows = probe_rows(ITEMS, tokenizer, max_tokens=2000, seed=0)
+    assert rows is not None
 
     assert probe_score(model, rows) == pytest.approx(-probe_score(model, ProbeRows(rows.rejected, rows.accepted)))
 
@@ -49,6 +50,7 @@ def test_both_sides_are_drawn_by_seed_and_bounded(loaded):
     _, tokenizer = loaded
 
     rows = probe_rows(ITEMS, tokenizer, max_tokens=2000, seed=0)
+    assert rows is not None
 
     assert (len(rows.accepted), len(rows.rejected)) == (MOST_A_SIDE, MOST_A_SIDE)
     assert rows == probe_rows(ITEMS[::-1], tokenizer, max_tokens=2000, seed=0)
@@ -66,6 +68,7 @@ def test_without_one_of_the_sides_there_is_no_probe(loaded, side):
 def test_a_score_leaves_the_policy_in_training_mode(loaded):
     model, tokenizer = loaded
     rows = probe_rows(ITEMS[:40], tokenizer, max_tokens=2000, seed=0)
+    assert rows is not None
     model.train()
 
     probe_score(model, rows)

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoTokenizer
 
 from data.errors import JobCancelledError, JobError
-from data.records import Recipe, Variant
+from data.records import Recipe, Variant, VariantId
 from engine.backends.transformers import TransformersBackend, load_causal_model
 from engine.candidate import candidate_from_reply
 from engine.jobs.report import Reporter
@@ -59,8 +59,8 @@ def variant_of(kind):
     shown = VARIANT_TYPES[kind].demonstration
     recipe = Recipe("test", "", "", "{}", 0)
     return Variant(
-        "v", ORIGINAL.question_id, kind, shown.context, shown.options, shown.answer_index, shown.is_control, 0, recipe,
-        None, datetime(2026, 1, 1, tzinfo=UTC),
+        VariantId("v"), ORIGINAL.question_id, kind, shown.context, shown.options, shown.answer_index,
+        shown.is_control, 0, recipe, None, datetime(2026, 1, 1, tzinfo=UTC),
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def test_a_cancelled_training_goes_on_where_it_was_and_ends_as_if_uninterrupted(
     with pytest.raises(JobCancelledError):
         tuned(tiny_model_folder, tmp_path, report=CancelledAt(tmp_path / "e.jsonl", step))
     assert not (tmp_path / "one").exists()
-    assert last_checkpoint(tmp_path / "work-one").name == f"checkpoint-{step}"
+    assert last_checkpoint(tmp_path / "work-one") == tmp_path / "work-one" / f"checkpoint-{step}"
 
     done = tuned(tiny_model_folder, tmp_path)
 
@@ -169,7 +169,9 @@ def test_a_generators_row_is_what_inference_reads_and_then_the_reply_with_its_en
     [row] = generator_rows([(ORIGINAL, variant)], tokenizer, max_tokens=4000)
 
     read = backend._prompt(GenerationRequest("g", ORIGINAL, kind, seed=2))
-    said = candidate_from_reply(tokenizer.decode(row.tokens[row.completion_start : -1]))
+    text = tokenizer.decode(list(row.tokens[row.completion_start : -1]))
+    assert isinstance(text, str)
+    said = candidate_from_reply(text)
     assert row.tokens[: row.completion_start] == read.rest
     assert said == in_prompt_order(ORIGINAL, VARIANT_TYPES[kind].demonstration)
     assert row.tokens[-1] == tokenizer.eos_token_id

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest
 
+from engine.verifier_metrics import Probabilities
 from training.thresholds import first_tried, precision_lower_bound, threshold_for
+
+
+def spread(first: float, last: float, rows: int) -> Probabilities:
+    return np.linspace(first, last, rows, dtype=np.float64)
 
 
 @pytest.mark.parametrize(("right", "accepted"), [(59, 59), (58, 59), (1, 20), (95, 100), (300, 310)])
@@ -34,7 +39,7 @@ def test_the_lowest_threshold_that_holds_is_taken() -> None:
 
 
 def test_everything_is_accepted_where_everything_is_right() -> None:
-    probabilities = np.linspace(0.6, 0.9, 300)
+    probabilities = spread(0.6, 0.9, 300)
 
     found = threshold_for(np.ones(300, dtype=bool), probabilities, target_precision=0.95)
 
@@ -43,7 +48,7 @@ def test_everything_is_accepted_where_everything_is_right() -> None:
 
 
 def test_few_rows_prove_no_high_precision_though_all_are_right() -> None:
-    truths, probabilities = np.ones(40, dtype=bool), np.linspace(0.6, 0.9, 40)
+    truths, probabilities = np.ones(40, dtype=bool), spread(0.6, 0.9, 40)
 
     assert threshold_for(truths, probabilities, target_precision=0.95) is None
     told = first_tried(truths, probabilities, target_precision=0.95)
@@ -53,7 +58,7 @@ def test_few_rows_prove_no_high_precision_though_all_are_right() -> None:
 
 def test_the_search_ends_at_the_first_share_that_does_not_prove_it() -> None:
     """What comes after a failure is not looked at: the whole risk is spent on the order."""
-    probabilities = np.linspace(1.0, 0.5, 200)
+    probabilities = spread(1.0, 0.5, 200)
     truths = np.ones(200, dtype=bool)
     truths[:10] = False
 
@@ -64,7 +69,7 @@ def test_the_search_ends_at_the_first_share_that_does_not_prove_it() -> None:
 
 
 def test_what_probably_does_not_hold_is_never_accepted_however_much_holds() -> None:
-    probabilities = np.linspace(0.1, 0.9, 300)
+    probabilities = spread(0.1, 0.9, 300)
 
     found = threshold_for(np.ones(300, dtype=bool), probabilities, target_precision=0.9)
 
@@ -73,7 +78,7 @@ def test_what_probably_does_not_hold_is_never_accepted_however_much_holds() -> N
 
 
 def test_where_everything_probably_fails_there_is_no_threshold() -> None:
-    assert threshold_for(np.ones(100, dtype=bool), np.linspace(0.1, 0.4, 100), target_precision=0.5) is None
+    assert threshold_for(np.ones(100, dtype=bool), spread(0.1, 0.4, 100), target_precision=0.5) is None
 
 
 def test_no_rows_give_no_threshold() -> None:

@@ -1,17 +1,20 @@
 import json
+from typing import Any
 
 import pytest
 
 pytest.importorskip("trl", reason="needs sagedesk[ml]")
 
 from transformers import TrainerControl, TrainerState
-from trl import SFTConfig
+from trl.trainer.sft_config import SFTConfig
 
 from data.errors import JobCancelledError, JobError
 from engine.jobs.report import Reporter
 from training.trainer_hooks import CHECKPOINT_MARK, RunHooks, last_checkpoint, trainer_config
 
 pytestmark = pytest.mark.model
+
+UNREAD: Any = None  # the hooks look at the state and the logs only
 
 
 def events(tmp_path):
@@ -26,14 +29,14 @@ def report(tmp_path):
 def test_metrics_are_told_under_the_runs_names_and_only_those(tmp_path, report):
     hooks = RunHooks(report, names={"eval_loss": "validation_loss"})
 
-    hooks.on_log(None, TrainerState(global_step=3), None, logs={"eval_loss": 1.5, "eval_runtime": 2.0})
+    hooks.on_log(UNREAD, TrainerState(global_step=3), UNREAD, logs={"eval_loss": 1.5, "eval_runtime": 2.0})
 
     [event] = events(tmp_path)
     assert (event["name"], event["value"], event["step"]) == ("validation_loss", 1.5, 3)
 
 
 def test_a_loss_that_is_no_number_is_a_warning_and_no_point_of_a_chart(tmp_path, report):
-    RunHooks(report).on_log(None, TrainerState(global_step=3), None, logs={"loss": float("nan")})
+    RunHooks(report).on_log(UNREAD, TrainerState(global_step=3), UNREAD, logs={"loss": float("nan")})
 
     [event] = events(tmp_path)
     assert (event["kind"], event["level"]) == ("message", "warning")
@@ -42,12 +45,12 @@ def test_a_loss_that_is_no_number_is_a_warning_and_no_point_of_a_chart(tmp_path,
 
 def test_a_cancel_saves_and_stops_and_is_raised_afterwards(report):
     hooks, control = RunHooks(report), TrainerControl()
-    hooks.on_step_end(None, TrainerState(global_step=1, max_steps=9), control)
+    hooks.on_step_end(UNREAD, TrainerState(global_step=1, max_steps=9), control)
     assert not control.should_training_stop
     hooks.raise_if_cancelled()
 
     report.cancel()
-    hooks.on_step_end(None, TrainerState(global_step=2, max_steps=9), control)
+    hooks.on_step_end(UNREAD, TrainerState(global_step=2, max_steps=9), control)
 
     assert control.should_save
     assert control.should_training_stop
@@ -74,6 +77,7 @@ def test_the_best_checkpoint_is_found_in_a_run_that_moved(tmp_path):
 
     found = last_checkpoint(tmp_path)
 
+    assert found is not None
     read = TrainerState.load_from_json(str(found / "trainer_state.json"))
     assert read.best_model_checkpoint == str(tmp_path / "checkpoint-4")
     assert (read.global_step, read.best_metric) == (6, 0.5)

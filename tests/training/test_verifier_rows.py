@@ -1,6 +1,7 @@
 """A verifier's training rows are what it reads when it judges, and the answer that a person gave."""
 
 from datetime import UTC, datetime
+from typing import Any, get_args
 
 import pytest
 
@@ -8,7 +9,7 @@ pytest.importorskip("trl", reason="needs sagedesk[ml]")
 
 from data.dimensions import DIMENSIONS
 from data.errors import InputError, ModelError
-from data.records import Answers
+from data.records import Answers, VerdictTarget
 from engine.backends.transformers import load_causal_model
 from engine.verify import LanguageModelVerifier
 from engine.verify_passes import answer_tokens
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.model
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SAMPLE = sample_rows()
 PAIRS = SAMPLE.pairs[:6]
-EVEN = {target: ClassWeights(1.0, 1.0) for target in ("TC", "LC", "AU", "valid")}
+EVEN: dict[VerdictTarget, ClassWeights] = {target: ClassWeights(1.0, 1.0) for target in get_args(VerdictTarget)}
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,9 @@ def loaded(tiny_model_folder):
     return load_causal_model(tiny_model_folder)
 
 
-def read_by(model, tokenizer, pairs, method):
+def read_by(loaded, pairs, method):
     """The sequences that the model is given while a verifier judges, without their padding."""
+    model, tokenizer = loaded
     seen = []
 
     def note(_module, _arguments, named):
@@ -54,7 +56,7 @@ def trimmed(sequence):
 def test_an_era_row_without_its_answer_is_what_the_model_reads(loaded):
     rows = era_rows(PAIRS, [Answers(True, False, True)] * len(PAIRS), loaded[1], EVEN)
 
-    read = {trimmed(sequence) for sequence in read_by(*loaded, PAIRS, "era_separate")}
+    read = {trimmed(sequence) for sequence in read_by(loaded, PAIRS, "era_separate")}
 
     assert len(rows) == 3 * len(PAIRS)
     assert {row.tokens[: row.completion_start] for row in rows} == read
@@ -63,7 +65,7 @@ def test_an_era_row_without_its_answer_is_what_the_model_reads(loaded):
 def test_an_ira_row_without_its_answer_is_what_the_model_reads(loaded):
     rows = ira_rows(PAIRS, [Answers(True, True, True)] * len(PAIRS), loaded[1], EVEN)
 
-    read = [trimmed(sequence) for sequence in read_by(*loaded, PAIRS, "ira")]
+    read = [trimmed(sequence) for sequence in read_by(loaded, PAIRS, "ira")]
 
     assert {row.tokens[: row.completion_start] for row in rows} == set(read)
     assert len(rows) == len(PAIRS)
@@ -73,7 +75,7 @@ def test_the_packed_pass_reads_the_same_tokens_side_by_side(loaded):
     pair = PAIRS[:1]
     rows = era_rows(pair, [Answers(True, True, True)], loaded[1], EVEN)
 
-    packed = trimmed(read_by(*loaded, pair, "era_packed")[-1])
+    packed = trimmed(read_by(loaded, pair, "era_packed")[-1])
 
     prompts = [row.tokens[:-1] for row in rows]
     body = next(n for n in range(len(prompts[0])) if len({prompt[: n + 1] for prompt in prompts}) > 1)
@@ -149,5 +151,7 @@ def test_a_tokenizer_that_splits_the_answer_is_refused(loaded):
         def __call__(self, text, **_further):
             return type("Encoded", (), {"input_ids": [ord(one) for one in text]})()
 
+    spelling: Any = Spelling()
+
     with pytest.raises(ModelError, match="cannot be a verifier"):
-        era_rows(PAIRS[:1], [Answers(True, True, True)], Spelling(), EVEN)
+        era_rows(PAIRS[:1], [Answers(True, True, True)], spelling, EVEN)

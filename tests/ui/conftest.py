@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -17,6 +18,7 @@ from starlette.applications import Starlette
 
 from annotation.queue import enqueue
 from data import ids, processes
+from data.dimensions import DIMENSIONS
 from data.ids import question_id
 from data.records import ContractCheck, Question, Recipe, Variant, VariantId, Verdict
 from data.store import Connection, Store
@@ -33,7 +35,8 @@ from ui.desk.wiring import close_desk, open_desk
 from ui.web.api import api_routes
 
 TOKEN = "token-of-this-test"
-ROWS = [
+DIMENSION_KEYS = [dimension.key for dimension in DIMENSIONS]
+ROWS: list[dict[str, Any]] = [
     {
         "ind": number,
         "ctx": context,
@@ -237,7 +240,7 @@ def queue_variants(desk: Desk) -> QueueVariants:
                             None,
                             now,
                         )
-                        for target, probability in (("TC", 0.93), ("LC", 0.31), ("AU", 0.52 + number / 100))
+                        for target, probability in zip(DIMENSION_KEYS, (0.93, 0.31, 0.52 + number / 100), strict=True)
                     ]
                 )
             names = [variant.variant_id for variant in made]

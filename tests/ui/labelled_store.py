@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from annotation.adjudication import refresh_decisions
 from data.ids import cluster_id, question_id, variant_id
@@ -107,7 +108,7 @@ class LabelledStore:
         DecisionTable(self.connection).upsert(decision)
 
     def adjudicate(self, variant: VariantId, answers: Answers) -> None:
-        outcome = "accepted" if answers.is_valid else "rejected"
+        outcome: Literal["accepted", "rejected"] = "accepted" if answers.is_valid else "rejected"
         self.decide(variant, Decision(variant, outcome, answers, "adjudication", (), "lea", self.now))
 
     def decide_in_bulk(self, variant: VariantId) -> None:

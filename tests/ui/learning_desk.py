@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from data import ids
-from data.records import Question, Recipe, Run, RunId, RunState, Variant, VariantId, VerdictTarget
+from data.records import ModelRole, Question, Recipe, Run, RunId, RunState, Variant, VariantId, VerdictTarget
 from data.tables import models as model_rows
 from data.tables.questions import QuestionTable
 from data.tables.runs import RunTable
@@ -29,7 +29,7 @@ from training.gate_report import (
 )
 from training.paired_bootstrap import Interval
 from training.refresh_report import GeneratorTraining, Imitation, generator_training_as_json
-from training.registry import Alias, ModelRole, promote, register, set_alias
+from training.registry import Alias, promote, register, set_alias
 from training.verifier_report import VerifierTraining, verifier_training_as_json
 from ui.desk.context import Desk
 

@@ -93,7 +93,7 @@ def tuned(
     )
     work = folder / f"verifier-{method}-{labels}"
     begun = time.process_time()
-    model, counts = train_language_verifier(
+    model, training = train_language_verifier(
         parts, plan, work=work, report=Reporter(folder / f"{work.name}-events.jsonl")
     )
     trained_s = time.process_time() - begun
@@ -102,9 +102,9 @@ def tuned(
         "method": method,
         "labels": labels,
         "learnt_from": len(parts["train"]),
-        "rows": counts["rows"],
-        "steps": counts["steps"],
-        "best_validation_loss": counts["best_validation_loss"],
+        "rows": training.rows,
+        "steps": training.steps,
+        "best_validation_loss": training.best_validation_loss,
         "calibrated_targets": sorted(_calibrated_targets(model)),
         "settings": dict(overrides),
         "training_cpu_s": round(trained_s, 1),

@@ -4,6 +4,7 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -220,6 +221,7 @@ def test_a_wait_between_attempts_ends_when_the_run_is_given_up(endpoint, request
     busy = Answer(429, b"", {"Retry-After": "60"})
     endpoint.answer = lambda body, before: completion("ok") if body["seed"] == 0 else busy
     replies = OpenAIBackend(OpenAISettings(model="m", base_url=endpoint.url)).generate(requests, SAMPLING)
+    assert isinstance(replies, Generator)
     next(replies)
 
     replies.close()

@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_a_grammar_decides_what_may_be_said(tiny_model_folder):
     from llguidance.hf import from_tokenizer
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model_folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny_model_folder)
     end = tokenizer.eos_token_id
     answer = {"properties": {"a": {"enum": ["yes", "no"]}}, "required": ["a"], "additionalProperties": False}
     schema = json.dumps({"type": "object", **answer})
@@ -71,7 +72,7 @@ def test_a_grammar_decides_what_may_be_said(tiny_model_folder):
     rows = SeededRows([3], temperature=1.0, top_p=1.0, end_tokens=frozenset({end}), matchers=[matcher])
     width = len(tokenizer) + 10  # a head may be wider than the vocabulary
 
-    said = []
+    said: list[int] = []
     while not said or said[-1] != end:
         noise = torch.randn(1, width, generator=torch.Generator().manual_seed(len(said)))
         said.append(int(rows(torch.zeros(1, 1, dtype=torch.long), noise).argmax()))

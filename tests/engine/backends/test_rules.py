@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from data.records import VARIANT_TYPE_KEYS
+from data.records import VARIANT_TYPE_KEYS, QuestionId
 from engine.backends.protocol import Sampling
 from engine.backends.rules import RulesBackend
 from engine.candidate import candidate_from_reply, is_abstain
@@ -84,7 +84,7 @@ def test_reverse_borrows_scenes_that_differ(sample_questions):
 
 
 def test_reverse_never_borrows_a_near_duplicate_of_the_question():
-    twin = replace(ORIGINAL, question_id="q_twin", context=ORIGINAL.context.replace("street", "road"))
+    twin = replace(ORIGINAL, question_id=QuestionId("q_twin"), context=ORIGINAL.context.replace("street", "road"))
 
     reply = reply_of(ORIGINAL, "reverse", foreign=[twin] * 5)
 

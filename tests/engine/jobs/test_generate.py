@@ -3,8 +3,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +21,7 @@ from engine.jobs.generate import GenerateSettings, requests_from, requests_table
 from engine.jobs.report import Reporter
 from engine.jobs.settings import parsed_settings
 
+ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[3]
 RULES = {"backend": "rules", "types": list(VARIANT_TYPE_KEYS), "per_question": 1}
 
@@ -50,13 +54,15 @@ def wait_for_rows(folder, least, process):
 
 
 def content_of(folder):
-    return [replace(variant, created_at=None, run_id=None) for variant in variants_from(folder.read_output("variants"))]
+    return [
+        replace(variant, created_at=ANY_TIME, run_id=None) for variant in variants_from(folder.read_output("variants"))
+    ]
 
 
 def test_a_run_leaves_variants_checks_and_yields(tmp_path, sample_questions):
     folder = new_run(tmp_path / "r", sample_questions)
 
-    counts = run(folder, Reporter(folder.events))
+    counts: Mapping[str, Any] = run(folder, Reporter(folder.events))
 
     variants = content_of(folder)
     checks = list(contract_checks_from(folder.read_output("contract_checks")))

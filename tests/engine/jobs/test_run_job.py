@@ -27,8 +27,8 @@ def new_run(path, kind, settings, questions=()):
 def test_a_backend_that_the_cancel_pulls_down_leaves_a_cancelled_run_not_a_failed_one(
     tmp_path, sample_questions, endpoint
 ):
-    settings = {"backend": "openai", "types": ["ordering"]}
-    settings["backend_settings"] = {"model": "m", "base_url": endpoint.url, "attempts": 1}
+    backend = {"model": "m", "base_url": endpoint.url, "attempts": 1}
+    settings = {"backend": "openai", "types": ["ordering"], "backend_settings": backend}
     folder = new_run(tmp_path / "r", "generate", settings, sample_questions[:1])
 
     def answer(body, before):

@@ -1,13 +1,15 @@
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from data.arrow import contract_checks_from, contract_checks_table, questions_table, variants_table, verdicts_from
 from data.errors import JobCancelledError, JobError, ModelError
-from data.records import Recipe, Verdict
+from data.records import Recipe, VariantId, Verdict, VerdictMethod
 from engine.calibration import Calibration, Isotonic, Platt
 from engine.candidate import Candidate
 from engine.executors.local import LocalExecutor
@@ -50,7 +52,8 @@ def new_run(path, pairs, settings, *, checks=None, questions=None):
 class FixedVerifier:
     """Says the same of everything, and counts how often it is asked."""
 
-    version, method = "fixed:1", "feature"
+    version = "fixed:1"
+    method: VerdictMethod = "feature"
 
     def __init__(self):
         self.judged = []
@@ -93,7 +96,7 @@ def test_a_resumed_step_judges_only_what_is_left(pairs, tmp_path):
 
 def test_counts_tell_yes_no_and_unparsed_apart():
     def verdict(target, label):
-        return Verdict("v", target, None, label, "x", "feature", None, NOW)
+        return Verdict(VariantId("v"), target, None, label, "x", "feature", None, NOW)
 
     verdicts = [verdict("TC", True), verdict("TC", False), verdict("TC", False), verdict("valid", None)]
 
@@ -107,7 +110,7 @@ def test_counts_tell_yes_no_and_unparsed_apart():
 def test_a_language_model_run_leaves_verdicts_and_counts(pairs, tmp_path, tiny_model_folder, method, targets):
     folder = new_run(tmp_path / "r", pairs, {"verifier": method, "model": str(tiny_model_folder), "batch_rows": 2})
 
-    counts = run(folder, Reporter(folder.events))
+    counts: Mapping[str, Any] = run(folder, Reporter(folder.events))
 
     verdicts = list(verdicts_from(folder.read_output("verdicts")))
     assert {verdict.target for verdict in verdicts} == targets
@@ -157,6 +160,7 @@ def test_a_registered_verifier_says_itself_how_it_judges(pairs, tmp_path):
     assert {one.method for one in after} == {"feature"}
     for old, new in zip(before, after, strict=True):
         if new.target == "LC":
+            assert old.probability is not None
             assert new.probability == pytest.approx(old.probability / 2)
 
 
@@ -166,7 +170,7 @@ def test_a_registered_language_model_judges_by_its_own_method(pairs, tmp_path, t
     Calibration({"valid": Platt(0.5, 0.0)}).save(model)
     folder = new_run(tmp_path / "r", pairs, {"verifier": "registered", "model": str(model)})
 
-    counts = run(folder, Reporter(folder.events))
+    counts: Mapping[str, Any] = run(folder, Reporter(folder.events))
 
     verdicts = list(verdicts_from(folder.read_output("verdicts")))
     assert {(one.target, one.method) for one in verdicts} == {("valid", "ira")}

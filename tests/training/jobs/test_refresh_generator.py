@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,7 +37,8 @@ ACCEPTED, REJECTED = variant_of(CONTROL), variant_of(BROKEN)
 @pytest.fixture(scope="session")
 def reward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reward")
-    train(*[[part[i] for i in REWARDING] for part in ROWS], seed=0, encoder=None).verifier.save(folder)
+    first = REWARDING.start
+    train(ROWS.pairs[first:], ROWS.answers[first:], ROWS.groups[first:], seed=0, encoder=None).verifier.save(folder)
     return folder
 
 
@@ -118,7 +120,9 @@ def test_it_leaves_a_generator_that_can_be_asked_and_says_what_it_was_made_from(
 
 
 def test_the_counts_tell_stages_steps_and_the_comparison(done: RunFolder) -> None:
-    counts = done.result().counts
+    result = done.result()
+    assert result is not None
+    counts: Mapping[str, Any] = result.counts
 
     assert counts["generator_version"].startswith("generator:")
     assert (counts["steps"], counts["stop_reason"]) == (2, "")
@@ -159,7 +163,7 @@ def test_a_finished_stage_is_kept_and_the_next_goes_on_at_its_checkpoint(
     told = metrics(folder, "imitation/loss")
     assert not (folder.outputs / "model").exists()
 
-    counts = run(folder, Reporter(folder.events))
+    counts: Mapping[str, Any] = run(folder, Reporter(folder.events))
 
     assert metrics(folder, "imitation/loss") == told
     assert counts["grpo"]["resumed_from_step"] == 1
@@ -171,7 +175,7 @@ def test_a_cancelled_imitation_leaves_no_stage_and_is_resumed(writer: Path, rewa
     with pytest.raises(JobCancelledError):
         run(folder, CancelledIn(folder, "fine-tuning"))
 
-    counts = run(folder, Reporter(folder.events))
+    counts: Mapping[str, Any] = run(folder, Reporter(folder.events))
 
     assert counts["sft"]["resumed_from_step"] == 1
     assert "grpo" not in counts
@@ -199,7 +203,7 @@ def test_what_is_not_imitated_or_cannot_stop_it_early_is_told(writer: Path, rewa
 
 
 def test_before_hours_of_training_it_says_what_would_stop_it_later(writer: Path, reward: Path, tmp_path: Path) -> None:
-    told = {
+    told: dict[str, dict[str, Any]] = {
         "there is no setting 'learning_speed'": {"grpo": {"steps": 2, "overrides": {"learning_speed": 1}}},
         "there is no setting 'epochs'": {"sft": {"epochs": 2}},
         "both training stages are switched off": {"sft": {"skip": True}, "grpo": {"steps": 0}},

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -74,6 +76,10 @@ def result_of(folder: RunFolder) -> RunResult:
     return result
 
 
+def counts_of(folder: RunFolder) -> Mapping[str, Any]:
+    return result_of(folder).counts
+
+
 @pytest.fixture(scope="module")
 def compared(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """ERA and IRA on the same rows."""
@@ -83,7 +89,7 @@ def compared(tiny_model_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_the_verifier_that_it_leaves_is_the_one_that_it_reports(compared: RunFolder, tiny_model_folder: Path) -> None:
-    counts = result_of(compared).counts
+    counts = counts_of(compared)
 
     verifier = open_verifier(compared.outputs / "model", encoder=None)
 
@@ -95,7 +101,7 @@ def test_the_verifier_that_it_leaves_is_the_one_that_it_reports(compared: RunFol
 
 
 def test_the_figures_are_of_questions_that_it_has_not_seen(compared: RunFolder) -> None:
-    counts = result_of(compared).counts
+    counts = counts_of(compared)
     held_out = [row for row in labels() if row["part"] != "train"]
 
     assert counts["targets"] == counts["held_out"]["targets"]
@@ -107,7 +113,7 @@ def test_the_figures_are_of_questions_that_it_has_not_seen(compared: RunFolder) 
 
 
 def test_it_is_calibrated_on_the_calibration_part(compared: RunFolder) -> None:
-    counts = result_of(compared).counts
+    counts = counts_of(compared)
     calibration_rows = sum(row["part"] == "calibration" for row in labels())
 
     calibration = Calibration.load(compared.outputs / "model")
@@ -120,10 +126,10 @@ def test_it_is_calibrated_on_the_calibration_part(compared: RunFolder) -> None:
 
 
 def test_both_methods_are_held_to_the_validity_of_the_same_variants(compared: RunFolder) -> None:
-    methods = result_of(compared).counts["methods"]
+    methods = counts_of(compared)["methods"]
 
     assert set(methods) == {"era", "ira"}
-    assert methods["era"]["n"] == methods["ira"]["n"] == result_of(compared).counts["held_out"]["labels"]
+    assert methods["era"]["n"] == methods["ira"]["n"] == counts_of(compared)["held_out"]["labels"]
     assert methods["era"] != methods["ira"]
     assert {it["target"] for it in methods.values()} == {"valid"}
 
@@ -140,7 +146,7 @@ def test_nothing_but_the_model_and_the_report_is_left(compared: RunFolder) -> No
 
 
 def test_a_run_that_ended_before_it_could_say_so_is_not_trained_again(compared: RunFolder) -> None:
-    before = result_of(compared).counts
+    before = counts_of(compared)
     events = compared.events.read_bytes()
 
     again = run(compared, Reporter(compared.path / "second-events.jsonl"))
@@ -152,7 +158,8 @@ def test_a_run_that_ended_before_it_could_say_so_is_not_trained_again(compared: 
 def test_ira_alone_leaves_a_verifier_of_validity(tiny_model_folder: Path, tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", tiny_model_folder, method="ira", lora_rank=None)
 
-    counts = run_job(folder).counts
+    run_job(folder)
+    counts = counts_of(folder)
 
     assert set(counts["targets"]) == {"valid"}
     assert open_verifier(folder.outputs / "model", encoder=None).method == "ira"
@@ -177,7 +184,7 @@ def test_a_killed_training_goes_on_to_the_same_steps_and_the_same_verifier(
 
     run_job(folder)
 
-    whole, resumed = result_of(compared).counts, result_of(folder).counts
+    whole, resumed = counts_of(compared), counts_of(folder)
     assert resumed["resumed_from_step"] >= 2
     assert (resumed["steps"], whole["steps"]) == (6, 6)
     assert resumed["verifier_version"] == whole["verifier_version"]
@@ -205,7 +212,8 @@ def test_a_cancelled_comparison_leaves_no_model_and_repeats_nothing_that_was_com
     with pytest.raises(JobCancelledError):
         run(folder, CancelledInTheSecondMethod(folder.events))
     assert not (folder.outputs / "model").exists()
-    counts = run_job(folder).counts
+    run_job(folder)
+    counts = counts_of(folder)
 
     steps = [
         (event["name"], event["step"])
@@ -213,7 +221,7 @@ def test_a_cancelled_comparison_leaves_no_model_and_repeats_nothing_that_was_com
         if event["kind"] == "metric" and event["name"] in ("era/loss", "ira/loss")
     ]
     assert steps == [(f"{method}/loss", step) for method in ("era", "ira") for step in range(1, 7)]
-    assert counts == result_of(compared).counts
+    assert counts == counts_of(compared)
 
 
 def test_an_exported_run_trains_on_the_copy_that_came_along(tiny_model_folder: Path, tmp_path: Path) -> None:
@@ -271,7 +279,7 @@ def test_labels_that_cannot_teach_are_refused_in_one_line(
     ],
 )
 def test_a_setting_that_cannot_be_is_named(
-    settings: dict[str, object], said: str, tiny_model_folder: Path, tmp_path: Path
+    settings: dict[str, Any], said: str, tiny_model_folder: Path, tmp_path: Path
 ) -> None:
     result = run_job(run_folder(tmp_path / "run", tiny_model_folder, **settings))
 

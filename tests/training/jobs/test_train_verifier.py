@@ -1,8 +1,10 @@
 """The training job in a run folder."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -57,6 +59,10 @@ def result_of(folder: RunFolder) -> RunResult:
     return result
 
 
+def counts_of(folder: RunFolder) -> Mapping[str, Any]:
+    return result_of(folder).counts
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = run_folder(tmp_path_factory.mktemp("runs") / "r_1", labels())
@@ -65,13 +71,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_the_model_that_it_leaves_is_the_one_that_it_reports(trained: RunFolder) -> None:
-    result = result_of(trained)
+    counts = counts_of(trained)
 
-    assert FeatureVerifier.load(trained.outputs / "model", None).version == result.counts["verifier_version"]
-    assert json.loads((trained.outputs / "report.json").read_text()) == result.counts
-    assert result.counts["variants"] == len(ROWS.pairs)
-    assert set(result.counts["targets"]) == {"TC", "LC", "AU", "valid"}
-    assert len(result.counts["types"]) == 7
+    assert FeatureVerifier.load(trained.outputs / "model", None).version == counts["verifier_version"]
+    assert json.loads((trained.outputs / "report.json").read_text()) == counts
+    assert counts["variants"] == len(ROWS.pairs)
+    assert set(counts["targets"]) == {"TC", "LC", "AU", "valid"}
+    assert len(counts["types"]) == 7
 
 
 def test_it_says_that_it_trains_without_an_encoder(trained: RunFolder) -> None:
@@ -115,7 +121,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 def test_labels_kept_for_calibration_are_not_learnt_from_and_give_the_maps(calibrated: RunFolder) -> None:
     parts = with_parts(4)["part"].to_pylist()
-    counts = result_of(calibrated).counts
+    counts = counts_of(calibrated)
 
     calibration = Calibration.load(calibrated.outputs / "model")
 
@@ -128,19 +134,19 @@ def test_labels_kept_for_calibration_are_not_learnt_from_and_give_the_maps(calib
 
 
 def test_its_verdicts_are_calibrated_and_labelled_by_its_thresholds(calibrated: RunFolder) -> None:
-    counts = result_of(calibrated).counts
+    counts = counts_of(calibrated)
     verifier = open_verifier(calibrated.outputs / "model", encoder=None)
 
     verdicts = verifier.judge(ROWS.pairs[:40], now=datetime(2026, 3, 1, tzinfo=UTC))
 
     calibration = Calibration.load(calibrated.outputs / "model")
-    of_lc = [verdict for verdict in verdicts if verdict.target == "LC" and verdict.probability is not None]
+    of_lc = [(v.label, v.probability) for v in verdicts if v.target == "LC" and v.probability is not None]
     assert calibration is not None
     assert verifier.version == counts["verifier_version"]
     assert "+c" in verifier.version
     assert calibration.threshold("LC") > 0.5
-    assert all(v.label == (v.probability >= calibration.threshold("LC")) for v in of_lc)
-    assert {v.label for v in of_lc} == {True, False}
+    assert all(label == (probability >= calibration.threshold("LC")) for label, probability in of_lc)
+    assert {label for label, _ in of_lc} == {True, False}
 
 
 def test_too_few_calibration_labels_leave_the_maps_that_it_has_and_it_says_so(tmp_path: Path) -> None:
@@ -148,7 +154,8 @@ def test_too_few_calibration_labels_leave_the_maps_that_it_has_and_it_says_so(tm
     kept = [row for row in table if row["part"] != "calibration"] + [r for r in table if r["part"] == "calibration"][:9]
     folder = run_folder(tmp_path / "run", pa.Table.from_pylist(kept, schema=LABEL_SCHEMA))
 
-    counts = run_job(folder).counts
+    run_job(folder)
+    counts = counts_of(folder)
 
     said = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
     assert any("9 calibration labels are too few" in text for text in said)
@@ -162,7 +169,8 @@ def test_a_precision_that_no_threshold_reaches_is_said(tmp_path: Path) -> None:
         tmp_path / "run", with_parts(4), {"verifier": "feature", "encoder": None, "target_precision": 0.99}
     )
 
-    counts = run_job(folder).counts
+    run_job(folder)
+    counts = counts_of(folder)
 
     said = [str(event["text"]) for _, event in folder.read_events() if event["kind"] == "message"]
     assert any("prove no threshold with a precision of 0.99" in text for text in said)

@@ -6,7 +6,7 @@ from typing import Final, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 from typer.testing import CliRunner
 
-from ui.cli import app
+from ui.commands.tree import app
 
 WRONG: Final = "nonsense"
 CALLS: Final = {
@@ -34,7 +34,10 @@ TYPES: Final = ("restatement", "reverse", "causal", "ordering", "refinement", "n
 
 def known_values() -> dict[str, tuple[str, ...]]:
     """`NOUN VERB parameter` to the values of its Literal."""
-    found = {"model refresh types": TYPES, "variant generate types": TYPES}  # lists, which typer takes as texts only
+    found: dict[str, tuple[str, ...]] = {
+        "model refresh types": TYPES,
+        "variant generate types": TYPES,
+    }  # lists, which typer takes as texts only
     for noun in app.registered_groups:
         assert noun.typer_instance is not None
         for verb in noun.typer_instance.registered_commands:

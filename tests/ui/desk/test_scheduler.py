@@ -1,7 +1,6 @@
 """The scheduler: starts what is due where a lead allowed that, once, and otherwise keeps still."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -31,7 +30,7 @@ def clock(desk: Desk) -> Clock:
 
 
 @pytest.fixture
-def timed(desk: Desk, clock: Clock) -> Iterator[Desk]:
+def timed(desk: Desk, clock: Clock) -> Desk:
     """The desk by the test's clock; what is submitted stays queued."""
     desk.supervisor.stop(end_jobs=True)  # leaves no room for a job
     return replace(desk, now=clock)

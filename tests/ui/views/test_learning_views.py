@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
 
 from tests.ui.drawn_pages import ANA, LEA, page, sent, shown
 from tests.ui.labelled_store import LabelledStore
@@ -45,11 +46,11 @@ def alias_of(desk: Desk, model_id: str) -> tuple[str, ...]:
     return next(model.aliases for model in list_models(desk, LEA) if model.model_id == model_id)
 
 
-def button(drawn: AppTest, label: str) -> "AppTest.button":
+def button(drawn: AppTest, label: str) -> Button:
     return next(it for it in drawn.button if it.label == label)
 
 
-def start_button(drawn: AppTest) -> "AppTest.button":
+def start_button(drawn: AppTest) -> Button:
     return next(button for button in drawn.button if button.label.startswith("Train the "))
 
 

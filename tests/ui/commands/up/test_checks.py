@@ -57,7 +57,7 @@ def test_one_port_for_both_is_refused(ready: Settings) -> None:
 
 
 def test_too_little_room_says_how_much_is_needed(ready: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(10**9, 10**9, 5 * 10**7))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _place: shutil._ntuple_diskusage(10**9, 10**9, 5 * 10**7))
 
     assert re.search(r"has 50 MB free, but a desk needs 1000 MB; free some space", refused(ready))
 

@@ -129,6 +129,13 @@ def go_on(run: Run) -> None:
     (Path(run.folder) / "go on").touch()
 
 
+def wait_for_its_process(run: Run) -> None:
+    pid, started_at = run.pid, run.pid_started_at
+    assert pid is not None
+    assert started_at is not None
+    until(lambda: not processes.is_same_process(pid, started_at))
+
+
 def until(claim: Callable[[], bool], timeout_s: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not claim():
@@ -177,9 +184,7 @@ def test_an_end_that_the_store_does_not_take_is_brought_in_when_it_does(bench: B
     bench.store = disk  # type: ignore[assignment]  # the two methods that the supervisor calls
     supervisor = bench.supervisor()
     run = submit(supervisor)
-    assert run.pid is not None
-    assert run.pid_started_at is not None
-    until(lambda: not processes.is_same_process(run.pid, run.pid_started_at))
+    wait_for_its_process(run)
     disk.takes = [True, False, False]  # the progress, the outputs, and that they could not be brought in
 
     with pytest.raises(StoreError, match="no space left"):
@@ -202,9 +207,7 @@ def test_a_run_that_the_store_does_not_take_leaves_no_folder(bench: Bench) -> No
     assert list(bench.runs.iterdir()) == []
 
     run = submit(supervisor, "generate")
-    assert run.pid is not None
-    assert run.pid_started_at is not None
-    until(lambda: not processes.is_same_process(run.pid, run.pid_started_at))
+    wait_for_its_process(run)
     disk.takes = [True, False]  # the progress, and the outputs with what follows them
     supervisor.poll()
 

@@ -1,6 +1,7 @@
 """From generation to the queue: what follows a run follows by itself, and blind stays blind."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def test_the_overview_counts_what_is_left_to_verify(desk: Desk, sample: list[Var
     ],
 )
 def test_a_verification_of_nothing_says_what_is_wrong(
-    desk: Desk, narrowed: dict[str, object], refusal: type[Exception], words: str
+    desk: Desk, narrowed: dict[str, Any], refusal: type[Exception], words: str
 ) -> None:
     with pytest.raises(refusal, match=words):
         verification.start_verification(desk, OPERATOR, **narrowed)

@@ -1,6 +1,7 @@
 """Starting a training: what the run is told, one of a role at a time, and what is refused before anything starts."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,10 +106,10 @@ def test_a_language_model_is_told_its_method_and_base(idle: Desk, tmp_path: Path
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_starts(
-    idle: Desk, given: dict[str, object], words: str
+    idle: Desk, given: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
-        retrain_verifier(idle, LEA, **given)  # type: ignore[arg-type]
+        retrain_verifier(idle, LEA, **given)
 
     with idle.store.read() as connection:
         assert not ClusterPartTable(connection).standing()
@@ -239,8 +240,8 @@ def test_a_damaged_verifier_rewards_nothing(idle: Desk, tmp_path: Path) -> None:
         ({"grpo": {"vllm_server_base_url": "http://me:secret@gpu:8000"}}, "without a password"),
     ],
 )
-def test_a_refresh_that_cannot_be_is_refused(idle: Desk, given: dict[str, object], words: str) -> None:
+def test_a_refresh_that_cannot_be_is_refused(idle: Desk, given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words) as refusal:
-        refresh_generator(idle, LEA, **given)  # type: ignore[arg-type]
+        refresh_generator(idle, LEA, **given)
 
     assert "secret" not in str(refusal.value)

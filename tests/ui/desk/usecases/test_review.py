@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from annotation.forms import AnswerForm
+from annotation.labelling import Saved
 from data.errors import InputError, NotFoundError, PermissionDeniedError
 from data.records import Annotation, Answers, VariantId
 from data.tables.annotations import AnnotationTable
@@ -65,7 +66,7 @@ def next_of(desk: Desk, actor: Actor = ANA) -> review.ReviewItem:
     return item
 
 
-def answer(desk: Desk, item: review.ReviewItem, form: AnswerForm = YES, actor: Actor = ANA) -> review.Saved:
+def answer(desk: Desk, item: review.ReviewItem, form: AnswerForm = YES, actor: Actor = ANA) -> Saved:
     return review.submit(desk, actor, variant_id=item.variant.variant_id, token=item.token, form=form)
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -107,8 +108,8 @@ def unpack(tar: Path, to: Path) -> Path:
     return root
 
 
-def pack(folder: Path, tar: Path, mode: str = "w") -> Path:
-    with tarfile.open(tar, mode) as archive:  # type: ignore[call-overload]  # the modes of tarfile
+def pack(folder: Path, tar: Path, mode: Literal["w", "w:gz"] = "w") -> Path:
+    with tarfile.open(tar, mode) as archive:
         archive.add(folder, folder.name)
     return tar
 

@@ -1,7 +1,7 @@
 """When a training is due: after so many decisions or once a week; and who may say so."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -98,12 +98,12 @@ def test_a_schedule_is_kept_until_it_is_set_anew(desk: Desk) -> None:
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused_and_the_earlier_one_stays(
-    desk: Desk, given: dict[str, object], words: str
+    desk: Desk, given: dict[str, Any], words: str
 ) -> None:
     before = set_schedule(desk, LEA, role="verifier", after_decisions=3)
 
     with pytest.raises(InputError, match=words):
-        set_schedule(desk, LEA, **{"role": "verifier", **given})  # type: ignore[arg-type]
+        set_schedule(desk, LEA, **{"role": "verifier", **given})
 
     assert list_schedules(desk, LEA) == [before]
 
