@@ -210,7 +210,7 @@ def test_a_damaged_gate_report_is_one_line_and_promotes_nobody(desk: Desk) -> No
     assert "r_gate/result.json) cannot be read: " in shown(drawn)
     assert champion in sent(drawn)
     drawn.text_area(key=f"promote_note_{challenger}").set_value("it is better")
-    drawn.button(key=f"FormSubmitter:promote_{challenger}-Promote to champion").click().run()
+    button(drawn, "Promote to champion").click().run()
     assert "has no evidence that can be read" in shown(drawn)
     assert "champion" in alias_of(desk, champion)
     of_run = page("runs", desk, LEA, run="r_gate")

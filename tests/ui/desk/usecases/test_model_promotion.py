@@ -332,7 +332,7 @@ def test_a_disk_that_is_full_after_the_sign_off_is_told_and_the_next_start_does_
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", no_room)
-        with pytest.raises(ModelError, match="No space left on device; free room"):
+        with pytest.raises(ModelError, match="No space left on device; free disk space"):
             promote_model(desk, LEA, model_id=second.model_id, note="try", despite_gate=True)
     refused = champion_of(desk)
     close_desk(desk)
