@@ -1,1 +1,1 @@
-"""The application: use cases, runs and what becomes of them. Never imports streamlit, typer or starlette."""
+"""The application: use cases, runs and their results. Never imports streamlit, typer or starlette."""

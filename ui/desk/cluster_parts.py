@@ -1,6 +1,6 @@
-"""In which part the store's question clusters stand, and the seed of everything that is drawn about them once.
+"""The parts of the store's question clusters, and the seed for everything drawn once about them.
 
-Drawn by `training.splits` and stored when first needed. Refuses to move a cluster that has its part.
+Drawn by `training.splits` and stored when first needed. Refuses to move a cluster that already has a part.
 """
 
 import secrets
@@ -19,24 +19,24 @@ DRAW_SEED_POLICY: Final = "queue_seed"
 
 
 def ensure_parts(connection: Connection, now: datetime, *, variant_ids: Sequence[VariantId] | None = None) -> None:
-    """Give a part to every cluster that lacks one.
+    """Gives a part to every cluster without one.
 
     Args:
-        variant_ids: only to the clusters of these, where they pass their contract; None: of all questions.
+        variant_ids: only the clusters of these variants, if they pass their contract; None: of all questions.
     """
     seed = draw_seed(connection, now)
     ClusterPartTable(connection).add(_new_parts(connection, seed, variant_ids), now)
 
 
 def parts(connection: Connection) -> Mapping[str, Part]:
-    """Every cluster with its part: the standing ones, and the others as `ensure_parts` would draw them now."""
+    """Every cluster with its part, including parts that `ensure_parts` would draw now."""
     seed = PolicyTable(connection).get(DRAW_SEED_POLICY, 0)
     standing = {cluster: it.part for cluster, it in ClusterPartTable(connection).standing().items()}
     return standing | _new_parts(connection, seed, None)
 
 
 def draw_seed(connection: Connection, now: datetime) -> int:
-    """From which blindness and parts are drawn: made once for a store, and kept."""
+    """The seed for blindness and parts, created once per store."""
     policies = PolicyTable(connection)
     seed = policies.get(DRAW_SEED_POLICY, -1)
     if seed < 0:

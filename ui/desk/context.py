@@ -1,4 +1,4 @@
-"""What every use case receives: the desk's parts and the person who asks; and the one check of roles."""
+"""What every use case receives: the desk's parts and the acting user; and the role check."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,7 +18,7 @@ from ui.desk.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks. `name` is the account's; it goes into every audit row."""
+    """The acting user. `name` is the account name, recorded in every audit row."""
 
     name: str
     role: Role
@@ -28,12 +28,12 @@ OPERATOR: Final = Actor("operator", "lead")
 """Whoever can read the state folder: the command line."""
 
 SCHEDULE: Final = Actor("schedule", "lead")
-"""Who starts a training that no person started: what leads allowed it to."""
+"""The actor of trainings that the schedule starts, as far as leads allowed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The parts, wired once in `ui/desk/wiring.py`. `sync` is None where no Label Studio is configured."""
+    """The parts, wired once in `ui/desk/wiring.py`. `sync` is None if no Label Studio is configured."""
 
     settings: Settings
     store: Store
@@ -44,15 +44,15 @@ class Desk:
 
 
 def require_lead(desk: Desk, actor: Actor, action: str, subject: str = "") -> None:
-    """Leads pass; anybody else is refused and the refusal audited.
+    """Raises and audits the refusal unless the actor is a lead.
 
     Raises:
-        PermissionDeniedError: `actor` is no lead.
+        PermissionDeniedError: `actor` is not a lead.
     """
     if actor.role == "lead":
         return
     audit(desk, actor, action, subject, outcome="denied")
-    raise PermissionDeniedError(f"{action}: {actor.name} is an {actor.role}; ask a lead")
+    raise PermissionDeniedError(f"{action} is for leads, and {actor.name} is an {actor.role}; ask a lead")
 
 
 def audit(

@@ -1,4 +1,4 @@
-"""`var/desk.json`: where the running desk listens and the token that its own machine's command line uses."""
+"""`var/desk.json`: where the running desk listens, and the token for the command line on the same machine."""
 
 import json
 from contextlib import suppress
@@ -11,7 +11,7 @@ from data.files import write_json
 
 @dataclass(frozen=True, slots=True)
 class RunningDesk:
-    """`pid` with `pid_started_at` names the process; a stale file names one that is gone."""
+    """`pid` with `pid_started_at` identifies the process; in a stale file it no longer exists."""
 
     url: str
     token: str
@@ -20,15 +20,15 @@ class RunningDesk:
 
 
 def write_desk_file(file: Path, running: RunningDesk) -> None:
-    """Mode 0600 from the first byte; replaced atomically."""
+    """Written with mode 0600 from the start, and replaced atomically."""
     write_json(file, asdict(running), mode=0o600)
 
 
 def read_desk_file(file: Path) -> RunningDesk | None:
-    """None where no desk has written one.
+    """None if there is no file.
 
     Raises:
-        SetupError: the file is there and damaged.
+        SetupError: the file is damaged.
     """
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -39,13 +39,13 @@ def read_desk_file(file: Path) -> RunningDesk | None:
         return None
     except (ValueError, KeyError, TypeError, OSError) as exc:
         raise SetupError(
-            f"{file} cannot be read ({type(exc).__name__}: {exc}); stop the desk if one runs, delete the file "
+            f"{file} cannot be read ({type(exc).__name__}: {exc}); stop the desk if it is running, delete the file "
             f"and start again"
         ) from exc
 
 
 def remove_desk_file(file: Path, *, pid: int) -> None:
-    """Only the process that wrote it takes it away; a damaged one is nobody's and stays to be seen."""
+    """Removes the file only if this process wrote it; a damaged file is left for inspection."""
     with suppress(SetupError):
         running = read_desk_file(file)
         if running is not None and running.pid == pid:

@@ -1,4 +1,4 @@
-"""Why a role's training is due by its schedule, in words for a person. Pure."""
+"""Why a role's training is due according to its schedule, in words. Pure."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -9,11 +9,11 @@ _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sat
 
 
 def due_reason(schedule: Schedule, last_run_at: datetime | None, decisions_since: int, now: datetime) -> str | None:
-    """Why a training is due, for a person; None while it is not.
+    """Why a training is due, in words; None if it is not.
 
     Args:
-        last_run_at: when the role's last run was started, whatever became of it.
-        decisions_since: made since then, all if there was none.
+        last_run_at: when the role's last run was started, whatever its outcome.
+        decisions_since: decisions since then; all if there was no run.
     """
     wanted = schedule.after_decisions
     if wanted is not None and decisions_since >= wanted:
@@ -21,14 +21,14 @@ def due_reason(schedule: Schedule, last_run_at: datetime | None, decisions_since
         return f"{decisions_since:,} new decisions since {since}; due after {wanted:,}"
     if schedule.weekday is not None and schedule.hour is not None:
         slot = _last_slot(schedule.weekday, schedule.hour, now)
-        # An hour that was over when the schedule was set, or that a run has answered, does not count.
+        # A time that had passed when the schedule was set, or for which a run was started, does not count.
         if slot > schedule.updated_at and (last_run_at is None or slot > last_run_at):
             return f"every week on {_WEEKDAYS[schedule.weekday]} at {schedule.hour:02d}:00 UTC"
     return None
 
 
 def _last_slot(weekday: int, hour: int, now: datetime) -> datetime:
-    """The newest such hour that is not to come; UTC."""
+    """The latest such hour in the past; UTC."""
     today = now.replace(hour=hour, minute=0, second=0, microsecond=0)
     slot = today - timedelta(days=(now.weekday() - weekday) % 7)
     return slot if slot <= now else slot - timedelta(days=7)

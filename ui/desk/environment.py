@@ -1,4 +1,4 @@
-"""What this machine has of what a desk needs, seen without opening the store; and fetching the embedded models."""
+"""Checks of this machine that need no open store, and fetching the embedded models."""
 
 import importlib.metadata
 import os
@@ -39,7 +39,7 @@ _PARTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`advice` is empty where nothing is to be done."""
+    """`advice` is empty if nothing needs to be done."""
 
     subject: str
     level: Level
@@ -48,7 +48,7 @@ class Finding:
 
 
 def examine_environment(settings: Settings, *, desk_url: str | None) -> list[Finding]:
-    """All that can be seen without opening the store; `desk_url` is that of this state's desk, if one runs."""
+    """All checks that need no open store; `desk_url` is the address of this state's running desk, if any."""
     return [
         _python(),
         *_packages(),
@@ -56,7 +56,7 @@ def examine_environment(settings: Settings, *, desk_url: str | None) -> list[Fin
         _disk(settings),
         *_ports(settings, desk_url),
         _generator(settings),
-        _embedded(EMBEDDED_ENCODER, "run `sagedesk model fetch`; the feature verifier works with fewer features"),
+        _embedded(EMBEDDED_ENCODER, "run `sagedesk model fetch`; without it the feature verifier has fewer features"),
         _label_studio_environment(settings),
     ]
 
@@ -88,7 +88,7 @@ def _version(name: str) -> str | None:
 def _state_folder(settings: Settings) -> Finding:
     existing = _nearest_existing(settings.state)
     if not os.access(existing, os.W_OK):
-        advice = "make it writable or set SAGEDESK_STATE to another"
+        advice = "make it writable, or set SAGEDESK_STATE to another folder"
         return Finding("state folder", "fail", f"{existing} is not writable", advice)
     return Finding("state folder", "ok", str(settings.state) if settings.state.exists() else f"{settings.state} (new)")
 
@@ -97,9 +97,11 @@ def _disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(_nearest_existing(settings.state)).free
     detail = f"{free / 1e9:.1f} GB free"
     if free < MIN_FREE_BYTES:
-        return Finding("disk", "fail", detail, "free some, or set SAGEDESK_STATE to another disk")
+        return Finding("disk", "fail", detail, "free disk space, or set SAGEDESK_STATE to another disk")
     if free < AMPLE_FREE_BYTES:
-        return Finding("disk", "warn", detail, "enough to go on, little for models and releases; free some soon")
+        return Finding(
+            "disk", "warn", detail, "enough to work with, but little for models and releases; free some soon"
+        )
     return Finding("disk", "ok", detail)
 
 
@@ -109,14 +111,14 @@ def _nearest_existing(path: Path) -> Path:
 
 def _ports(settings: Settings, desk_url: str | None) -> Iterator[Finding]:
     if desk_url is not None:
-        yield Finding("desk", "ok", f"runs at {desk_url}")
+        yield Finding("desk", "ok", f"running at {desk_url}")
     else:
         yield _port("the desk", settings.host, settings.port, "SAGEDESK_PORT")
     if settings.label_studio_url is not None:
         return
     running = port_of_running_server(settings.label_studio_state)
     if running is not None:
-        yield Finding(f"port {running}", "ok", "our Label Studio listens there")
+        yield Finding(f"port {running}", "ok", "used by the desk's Label Studio")
     else:
         yield _port("Label Studio", "127.0.0.1", settings.label_studio_port, "SAGEDESK_LABEL_STUDIO_PORT")
 
@@ -127,20 +129,22 @@ def _port(name: str, host: str, port: int, variable: str) -> Finding:
         try:
             probe.bind((host, port))
         except OSError as exc:
-            advice = f"stop what uses it or set {variable} to another"
+            advice = f"stop what uses it, or set {variable} to another port"
             return Finding(f"port {port}", "fail", f"{host}:{port} for {name}: {exc.strerror}", advice)
     return Finding(f"port {port}", "ok", f"free for {name}")
 
 
 def _generator(settings: Settings) -> Finding:
     if settings.model is None:
-        return _embedded(EMBEDDED_GENERATOR, "run `sagedesk model fetch`; `rules` generates without it")
+        return _embedded(EMBEDDED_GENERATOR, "run `sagedesk model fetch`; the backend `rules` works without it")
     if is_hub_id(settings.model) and not Path(settings.model).is_dir():
-        return Finding("model", "ok", f"SAGEDESK_MODEL {settings.model} is a hub id; fetched when it is needed")
+        return Finding("model", "ok", f"SAGEDESK_MODEL {settings.model} is a hub id; downloaded when needed")
     try:
         folder = model_folder(settings.model)
     except SagedeskError as exc:
-        return Finding("model", "fail", str(exc), "set SAGEDESK_MODEL to another; `rules` generates without it")
+        return Finding(
+            "model", "fail", str(exc), "set SAGEDESK_MODEL to another model; the backend `rules` works without it"
+        )
     return Finding("model", "ok", f"{folder}")
 
 
@@ -156,9 +160,9 @@ def _label_studio_environment(settings: Settings) -> Finding:
         if settings.label_studio_api_key is None:
             advice = "set LABEL_STUDIO_API_KEY to a token of that server"
             return Finding(
-                "Label Studio", "fail", f"LABEL_STUDIO_URL {settings.label_studio_url} without a key", advice
+                "Label Studio", "fail", f"LABEL_STUDIO_URL is {settings.label_studio_url}, without a token", advice
             )
-        return Finding("Label Studio", "ok", f"your own at {settings.label_studio_url}")
+        return Finding("Label Studio", "ok", f"existing server at {settings.label_studio_url}")
     python = settings.label_studio_python or _ROOT / ".venv-label-studio" / "bin" / "python"
     advice = "run `make setup`, or set LABEL_STUDIO_URL and LABEL_STUDIO_API_KEY; `sagedesk up` needs one of them"
     if not python.exists():
@@ -177,5 +181,5 @@ class FetchedModel:
 
 
 def fetch_embedded(report: Callable[[str], None]) -> list[FetchedModel]:
-    """Into the cache, without a desk. Raises ModelError."""
+    """Fetches into the cache, without a desk. Raises ModelError."""
     return [FetchedModel(model.title, str(fetch(model, cache_folder(), report=report))) for model in EMBEDDED_MODELS]

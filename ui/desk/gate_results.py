@@ -1,4 +1,4 @@
-"""Finished comparisons of two verifiers, found again among the runs."""
+"""Finds finished comparisons of two verifiers among the runs."""
 
 from typing import Final, NamedTuple
 

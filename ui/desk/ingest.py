@@ -1,6 +1,6 @@
-"""How the outputs of a finished run come into the store, one function a kind; and which run follows.
+"""Brings a finished run's outputs into the store, with one function per kind, and says which run follows.
 
-Each runs inside the transaction that marks its run as done, and does the same again without a change.
+Each runs inside the transaction that marks its run as done, and is idempotent.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from ui.desk.submissions import verification_submission
 
 
 def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Ingest]:
-    """By job kind, but for trainings (`ui.desk.model_ingest`); the supervisor's."""
+    """Ingest functions by job kind, except trainings (`ui.desk.model_ingest`); for the supervisor."""
 
     def imported(connection: Connection, folder: RunFolder, _: Run) -> Ingested:
         questions = QuestionTable(connection).upsert(questions_from(folder.read_output("questions")), now=now())
@@ -39,7 +39,7 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
                     "changed": questions.changed,
                     "refused": refused - refused_variants,
                 },
-                # A variant's id is its content: other content is another variant, so none ever changes.
+                # A variant's id depends on its content, so a variant never changes.
                 "variants": {"new": variants.new, "same": variants.same, "changed": 0, "refused": refused_variants},
             }
         )
@@ -82,7 +82,7 @@ def ingest_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str
         return Ingested({"verdicts": written, "queued": queued})
 
     def compared(_connection: Connection, _folder: RunFolder, _run: Run) -> Ingested:
-        return Ingested({})  # its result is all that comes of it; a lead decides
+        return Ingested({})  # the run's result is all; a lead decides
 
     return {"import": imported, "generate": generated, "verify": verified, "gate-verifier": compared}
 

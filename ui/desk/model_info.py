@@ -12,11 +12,11 @@ from ui.desk.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model that the desk can use. `is_at_hand`: its files are here.
+    """A model that the desk can use. `is_at_hand`: its files are on this machine.
 
-    `model_id` is empty for one that is not registered: embedded, or named by the desk's settings; it is `champion`
-    where no registered one is in its place, and `override` where the settings name it in the champion's place.
-    `run_id` trained it and `parent` was champion then, where that is known.
+    `model_id` is empty for an unregistered model: embedded, or named in the desk's settings. Such a model has the alias
+    `champion` if no registered one is in use, and `override` if the settings name it instead of the champion.
+    `run_id` trained it and `parent` was the champion then, if known.
     """
 
     model_id: str
@@ -36,7 +36,7 @@ class ModelInfo:
 
 
 def model_info(desk: Desk, connection: Connection, model: RegisteredModel) -> ModelInfo:
-    """A registered model as `list_models` tells it."""
+    """A registered model as in `list_models`."""
     row = ModelTable(connection).find(model.model_id)
     return registered_info(desk.settings, model, None if row is None else row.created_at)
 

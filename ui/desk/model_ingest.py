@@ -1,8 +1,8 @@
-"""What becomes of a trained model: registered with all that it came from, a challenger, and a verifier meets the gate.
+"""Registers a trained model with its provenance, makes it a challenger, and starts the gate for a verifier.
 
-The first verifier becomes champion by itself, for without one nothing is judged; every later change is a person's.
-A model is copied in, and the first one hashed again, before the transaction that marks its training as done; a second
-time both change nothing.
+The first verifier becomes champion automatically, since nothing is judged without one; every later change is made by
+people. A model is copied in, and the first one hashed again, before the transaction that marks its training as done;
+both are idempotent.
 """
 
 import json
@@ -28,7 +28,7 @@ from ui.desk.submissions import gate_submission
 
 
 def prepare_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[str, Prepare]:
-    """By job kind; the supervisor's."""
+    """Prepare functions by job kind; for the supervisor."""
     return {
         "train-verifier": lambda folder, run: prepare_verifier(settings, folder, run, now),
         "refresh-generator": lambda folder, run: prepare_generator(settings, folder, run, now),
@@ -36,11 +36,11 @@ def prepare_table(settings: Settings, now: Callable[[], datetime]) -> Mapping[st
 
 
 def prepare_verifier(settings: Settings, folder: RunFolder, run: Run, now: Callable[[], datetime]) -> Ingest:
-    """Champion where there is none yet, else a challenger, which the gate then compares with the champion.
+    """The first verifier becomes champion; a later one challenger, which the gate then compares with the champion.
 
     Raises:
         JobError: the run has not ended.
-        ModelError: nothing was made, or it cannot be kept.
+        ModelError: the run made no model, or it cannot be stored.
     """
     made = folder.outputs / "model"
     kind, version = verifier_method(made), verifier_version(made)
@@ -54,7 +54,7 @@ def prepare_verifier(settings: Settings, folder: RunFolder, run: Run, now: Calla
         champion_id = aliases(settings.models, "verifier").get("champion")
         if champion_id is None:
             set_alias(settings.models, "verifier", "champion", model.model_id)
-        # The same labels and seed give the champion again: it is no challenger of itself.
+        # The same labels and seed give the champion again, which cannot be its own challenger.
         if champion_id in (None, model.model_id):
             return Ingested({"model_id": model.model_id, "is_champion": True})
         set_alias(settings.models, "verifier", "challenger", model.model_id)
@@ -67,11 +67,11 @@ def prepare_verifier(settings: Settings, folder: RunFolder, run: Run, now: Calla
 
 
 def prepare_generator(settings: Settings, folder: RunFolder, run: Run, now: Callable[[], datetime]) -> Ingest:
-    """A challenger; what generates changes only when a lead promotes it.
+    """The model becomes a challenger; the generator in use changes only when a lead promotes it.
 
     Raises:
         JobError: the run has not ended.
-        ModelError: nothing was made, or it cannot be kept.
+        ModelError: the run made no model, or it cannot be stored.
         ReportError: its counts are not those of a generator's training.
     """
     source = f"the training report of run {run.run_id} ({folder.path}/result.json)"
@@ -89,7 +89,7 @@ def prepare_generator(settings: Settings, folder: RunFolder, run: Run, now: Call
 
 
 class _Rival(NamedTuple):
-    """The champion that a new verifier is compared with, its files hashed again; else why it is not compared."""
+    """The champion to compare a new verifier with, its files hashed again, or why there is no comparison."""
 
     champion: RegisteredModel | None
     why_not: str
@@ -99,7 +99,7 @@ class _Rival(NamedTuple):
         try:
             champion = aliased(settings.models, "verifier", "champion")
             if champion is None or champion.model_id == model.model_id:
-                return cls(None, f"no other verifier was in use; `sagedesk model compare {model.model_id}` does")
+                return cls(None, f"no other verifier was in use; run `sagedesk model compare {model.model_id}`")
             return cls(verified(champion), "")
         except (ModelError, NotFoundError) as exc:
             return cls(None, str(exc))
@@ -121,7 +121,7 @@ def _tell_store(connection: Connection, model: RegisteredModel, now: datetime) -
 def _origin(folder: RunFolder, run: Run) -> Mapping[str, object]:
     """`data` is one hash over all inputs; `versions` are the libraries of the interpreter that trained.
 
-    `max_labels` is what the training was asked for, and nothing that its job is told.
+    `max_labels` is the requested maximum, which the job itself does not get.
     """
     spec = folder.spec()
     return {
@@ -140,7 +140,7 @@ def _origin(folder: RunFolder, run: Run) -> Mapping[str, object]:
 
 
 def _splits(labels: pa.Table) -> dict[str, dict[str, object]]:
-    """By part: how many labels of how many question clusters, and one hash over these."""
+    """By part: the number of labels and question clusters, and one hash over the clusters."""
     groups: dict[str, list[str]] = {}
     for part, group in zip(labels["part"].to_pylist(), labels["group"].to_pylist(), strict=True):
         groups.setdefault(part, []).append(group)
@@ -166,5 +166,5 @@ def _versions(folder: RunFolder) -> dict[str, str]:
 def _counts(folder: RunFolder) -> Mapping[str, object]:
     result = folder.result()
     if result is None:
-        raise JobError(f"run folder {folder.path} has no result; resume the run")
+        raise JobError(f"the run folder {folder.path} has no result; resume the run")
     return result.counts

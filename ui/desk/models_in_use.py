@@ -1,4 +1,4 @@
-"""Which registered model is in use in each role, and what generates where none is named. Refuses to change it."""
+"""The registered model in use in each role, and the default generator. Refuses to change them."""
 
 from typing import Final, cast
 
@@ -9,19 +9,19 @@ from ui.desk.settings import Settings
 
 
 def champion_verifier(settings: Settings) -> RegisteredModel | None:
-    """The verifier in use; None before the first is trained. Raises ModelError when its manifest is damaged."""
+    """The verifier in use; None before the first is trained. Raises ModelError if its manifest is damaged."""
     return aliased(settings.models, "verifier", "champion")
 
 
 def champion_generator(settings: Settings) -> RegisteredModel | None:
-    """The registered generator in use; None while it is the desk's own. Raises ModelError for a damaged manifest."""
+    """The registered generator in use; None if it is the desk's own. Raises ModelError for a damaged manifest."""
     return aliased(settings.models, "generator", "champion")
 
 
 def generator_in_use(settings: Settings) -> str | None:
-    """What generates where a run names no model: what the settings name, else the champion; None for the embedded one.
+    """The default generator: the one named in the settings, otherwise the champion; None for the embedded one.
 
-    The settings come first: whoever sets SAGEDESK_MODEL means it for this desk, whatever was promoted before.
+    The settings come first: whoever sets SAGEDESK_MODEL means it for this desk, whatever has been promoted.
 
     Returns:
         A hub id or a folder; the champion's is absolute.
@@ -35,9 +35,11 @@ def generator_in_use(settings: Settings) -> str | None:
     return None if champion is None else str(verified(champion).folder)
 
 
-NO_VERIFIER: Final = "no verifier is trained yet; `sagedesk model retrain` trains the first from the sample labels"
+NO_VERIFIER: Final = (
+    "no verifier has been trained yet; `sagedesk model retrain` trains the first one on the sample labels"
+)
 
 
 def champion_judge(champion: RegisteredModel) -> Judge:
-    """Under which version and method the champion's verdicts stand."""
+    """The version and method of the champion's verdicts."""
     return Judge(champion.version, cast("VerdictMethod", champion.kind))  # a verifier's kind is how it judges

@@ -1,4 +1,4 @@
-"""NAME=VALUE pairs as people write them for a trainer. Knows no name: whoever takes them refuses the unknown."""
+"""NAME=VALUE pairs as written by users for a trainer. Knows no names: the receiver refuses unknown ones."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -7,10 +7,10 @@ from data.errors import InputError
 
 
 def named_values(pairs: Iterable[str], *, where: str) -> Mapping[str, object] | None:
-    """Each pair's value, as JSON (a number, true, null) where it is JSON, else as text; None where there is no pair.
+    """Each pair's value, parsed as JSON (a number, true, null) if possible, otherwise as text; None without pairs.
 
     Args:
-        where: the option or field that they were written in, for the message.
+        where: the option or field they come from, for the message.
 
     Raises:
         InputError: a pair has no name or no value.
@@ -19,7 +19,7 @@ def named_values(pairs: Iterable[str], *, where: str) -> Mapping[str, object] | 
     for pair in pairs:
         name, is_given, value = (part.strip() for part in pair.partition("="))
         if not name or not is_given or not value:
-            raise InputError(f"{where} {pair!r}: write NAME=VALUE, learning_rate=1e-5 for example")
+            raise InputError(f"{where} {pair!r} is not of the form NAME=VALUE; write learning_rate=1e-5, for example")
         try:
             found[name] = json.loads(value)
         except ValueError:

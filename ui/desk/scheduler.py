@@ -1,4 +1,4 @@
-"""The scheduler: a thread that starts what is due where a lead allowed that. Never promotes anything, never dies."""
+"""The scheduler: a thread that starts due trainings if a lead allowed it. Never promotes anything, never dies."""
 
 import logging
 import threading
@@ -13,14 +13,14 @@ from ui.desk.usecases.schedules import due
 
 _TICK_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 10.0
-# A start that is refused (too few labels, no verifier yet) is not tried every minute.
+# After a refused start (too few labels, no verifier yet), do not try again every minute.
 _AFTER_REFUSAL: Final = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """One thread over one desk. `start` once, `stop` once."""
+    """One thread for one desk. Call `start` once and `stop` once."""
 
     def __init__(self, desk: Desk, tick_s: float = _TICK_S) -> None:
         self._desk = desk
@@ -33,12 +33,12 @@ class Scheduler:
         self._thread.start()
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """Ask the thread to end and wait for the tick at hand, at most `timeout_s`."""
+        """Asks the thread to end and waits for the current tick, at most `timeout_s`."""
         self._is_stopped.set()
         self._thread.join(timeout_s)
 
     def tick(self) -> None:
-        """Start what is due and may start; what cannot start now is told and left for an hour."""
+        """Starts what is due and may start; what cannot start now is logged and retried after an hour."""
         now = self._desk.now()
         for one in due(self._desk, SCHEDULE):
             refused_at = self._refused_at.get(one.role)
@@ -48,7 +48,7 @@ class Scheduler:
                 run = train_as_before(self._desk, SCHEDULE, role=one.role)
             except SagedeskError as exc:
                 self._refused_at[one.role] = now
-                logger.warning("training the %s is due (%s) and cannot start: %s", one.role, one.reason, exc)
+                logger.warning("training the %s is due (%s) but cannot start: %s", one.role, one.reason, exc)
             else:
                 logger.info("run %s: %s is due (%s)", run.run_id, one.role, one.reason)
 
@@ -56,5 +56,5 @@ class Scheduler:
         while not self._is_stopped.wait(self._tick_s):
             try:
                 self.tick()
-            except Exception:  # a bug here must not end the desk's schedule
-                logger.exception("the scheduler stumbled; it goes on")
+            except Exception:  # a bug must not stop the schedule
+                logger.exception("a scheduler tick failed; the scheduler continues")

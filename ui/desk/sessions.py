@@ -1,4 +1,4 @@
-"""Sign-in, sign-out and sessions: what happens before there is an actor. Tokens are kept as SHA-256 only."""
+"""Sign-in, sign-out and sessions: what happens before there is an actor. Tokens are stored as SHA-256 only."""
 
 import hashlib
 import secrets
@@ -21,7 +21,7 @@ _HASHER: Final = PasswordHasher()
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A fresh session: `token` goes into the browser's cookie and nowhere else."""
+    """A new session: `token` goes into the browser's cookie and nowhere else."""
 
     actor: Actor
     token: str
@@ -29,32 +29,32 @@ class SignedIn:
 
 
 def sign_in(desk: Desk, *, name: str, password: str) -> SignedIn:
-    """Raises SignInError with the same words for an unknown name and a wrong password."""
+    """Raises SignInError with the same message for an unknown name and a wrong password."""
     with desk.store.read() as connection:
         account = AccountTable(connection).find(name)
     is_right = _matches(password, account.password_hash if account else None)
     if account is None or not is_right or not account.is_active:
         _audit_refusal(desk, account, "password")
-        raise SignInError("name or password is wrong; a lead can make you a new sign-in link")
+        raise SignInError("wrong name or password; a lead can give you a new sign-in link")
     return _open_session(desk, account, "password")
 
 
 def sign_in_by_link(desk: Desk, *, token: str) -> SignedIn:
-    """Raises SignInError when the link was used, has expired or never was."""
+    """Raises SignInError if the link is used, expired or unknown."""
     with desk.store.write() as connection:
         name = SignInLinkTable(connection).use(token_hash(token), desk.now())
         account = AccountTable(connection).find(name) if name else None
     if account is None or not account.is_active:
         _audit_refusal(desk, account, "link")
         raise SignInError(
-            "this sign-in link was used already or has expired; sign in with your password, "
+            "this sign-in link has already been used or has expired; sign in with your password, "
             "or ask a lead for a new one (`sagedesk account link NAME`)"
         )
     return _open_session(desk, account, "link")
 
 
 def sign_out(desk: Desk, *, token: str) -> None:
-    """End the session on the server: every tab of that browser is out."""
+    """Ends the session on the server, and so in every tab of that browser."""
     with desk.store.write() as connection:
         account = SessionTable(connection).account_of(token_hash(token), desk.now())
         SessionTable(connection).remove(token_hash(token))
@@ -63,7 +63,7 @@ def sign_out(desk: Desk, *, token: str) -> None:
 
 
 def actor_of_session(desk: Desk, *, token: str) -> Actor | None:
-    """Who a session token belongs to, now; None when it has ended."""
+    """The actor a session token belongs to; None if it has ended."""
     with desk.store.read() as connection:
         account = SessionTable(connection).account_of(token_hash(token), desk.now())
     return None if account is None else Actor(account.name, account.role)
@@ -88,7 +88,7 @@ def _open_session(desk: Desk, account: Account, way: str) -> SignedIn:
 
 
 def _audit_refusal(desk: Desk, account: Account | None, way: str) -> None:
-    # An unknown name is not recorded: people type passwords into the wrong field.
+    # An unknown name is not recorded, because people type passwords into the wrong field.
     who = Actor("unknown", "annotator") if account is None else Actor(account.name, account.role)
     audit(desk, who, "session.start", who.name, outcome="denied", way=way)
 
@@ -102,7 +102,7 @@ def _matches(password: str, stored_hash: str | None) -> bool:
 
 @cache
 def _nobodys_hash() -> str:
-    """Verified against when the name is unknown, so that both answers take equally long."""
+    """Checked against if the name is unknown, so that both answers take equally long."""
     return password_hash(secrets.token_hex(16))
 
 

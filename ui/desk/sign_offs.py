@@ -1,6 +1,6 @@
-"""Carries out what leads have signed: which model is in use, and the queue judged by it.
+"""Carries out sign-offs: puts the model into use and has it judge the queue.
 
-Refuses to decide: whether a model may be promoted is the use cases' question.
+Decides nothing: the use cases decide whether a model may be promoted.
 """
 
 import logging
@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 def follow_change(desk: Desk, actor: Actor, role: ModelRole) -> None:
-    """What a change of champion leads to: a new verifier judges what waits for review, which reorders the queue.
+    """Follows up a change of champion: a new verifier judges the review queue, which reorders it.
 
     Raises:
-        JobError: the run cannot start; the champion has changed all the same.
+        JobError: the run cannot start, although the champion has changed.
     """
     if role != "verifier":
         return
@@ -34,15 +34,15 @@ def follow_change(desk: Desk, actor: Actor, role: ModelRole) -> None:
         _judge_queue(desk, actor)
     except SagedeskError as exc:
         raise JobError(
-            f"the champion has changed, but it has not judged what waits for review: {exc}; mend that, then "
+            f"the champion has changed, but it could not judge the review queue: {exc}; fix that, then run "
             f"`sagedesk variant verify`"
         ) from exc
 
 
 def settle_sign_offs(desk: Desk) -> None:
-    """At start: put in use what was signed for last, and judge the queue by it, where the desk ended before that.
+    """At start, completes the newest sign-off if the desk stopped before putting it into use or judging the queue.
 
-    What cannot be done is told in the log: the desk starts, with the champion that it had.
+    If that fails it is logged, and the desk starts with the champion it had.
     """
     for role in MODEL_ROLES:
         with desk.store.read() as connection:
@@ -59,10 +59,10 @@ def settle_sign_offs(desk: Desk) -> None:
 
 
 def _judge_queue(desk: Desk, actor: Actor) -> Run | None:
-    """Have the champion judge what waits for people without a decision, and order the queue by that.
+    """Has the champion judge undecided queue items, and reorders the queue by the result.
 
     Returns:
-        The run; None where nothing waits.
+        The run; None if nothing is waiting.
 
     Raises:
         ModelError: the champion is not what was registered.
@@ -91,7 +91,10 @@ def _put_in_use(desk: Desk, signed: SignOff) -> None:
     else:
         return
     logger.info(
-        "%s %s is in use, as %s signed", signed.role, signed.model_id or "without registration", signed.signed_by
+        "%s %s is now in use, signed off by %s",
+        signed.role,
+        signed.model_id or "without registration",
+        signed.signed_by,
     )
     if signed.role == "verifier":
         _judge_queue(desk, OPERATOR)

@@ -1,4 +1,4 @@
-"""What may be sent to a run of verification or of the gate, and with which inputs."""
+"""What may be submitted as a verification or gate run, and with which inputs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ from ui.desk.training_inputs import gate_inputs
 Scope = Literal["unverified", "all"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 VerifierChoice = Literal["champion", "feature", "era_packed", "era_separate", "ira"]
-"""The champion, or a way to judge with a model that is named."""
+"""The champion, or a kind of verifier whose model is named."""
 VERIFIERS: Final[tuple[VerifierChoice, ...]] = get_args(VerifierChoice)
 
 
@@ -39,11 +39,11 @@ def to_verify(
     limit: int | None = None,
     model: str | None = None,
 ) -> list[VariantId]:
-    """What `start_verification` judges, by type and id.
+    """The variants that `start_verification` judges, by type and id.
 
     Raises:
         NotFoundError: no verifier, or no such variant.
-        InputError, ModelError: the model that is named is no such verifier.
+        InputError, ModelError: the named model is not such a verifier.
     """
     judge = _judge_at_hand(settings, verifier, model)
     _refuse_unknown(connection, variant_ids or ())
@@ -58,7 +58,7 @@ def to_verify(
 
 
 def count_unverified(connection: Connection) -> int:
-    """Variants that no verifier has judged, without those of the sample that trained verifiers learnt from."""
+    """Number of variants that no verifier has judged, not counting the sample's training variants."""
     return VariantTable(connection).count_unverified(leaving_out=learnt_from_sample())
 
 
@@ -71,11 +71,11 @@ def verification_submission(
     model: str | None = None,
     then_queue: bool = True,
 ) -> Submission:
-    """The run that judges these variants, with their questions and contract checks along.
+    """The run that judges these variants, with their questions and contract checks.
 
     Raises:
         NotFoundError: no verifier is trained yet.
-        InputError, ModelError: the model is no such verifier, or the champion's files are not what was registered.
+        InputError, ModelError: the model is not such a verifier, or the champion's files have changed.
     """
     variants = VariantTable(connection).arrow(ids=variant_ids)
     questions = QuestionTable(connection).arrow(ids=variants["question_id"].unique().to_pylist())
@@ -95,7 +95,7 @@ def verification_submission(
 
 
 def _judge_at_hand(settings: Settings, verifier: VerifierChoice, model: str | None) -> Judge | None:
-    """None for a language model that the job has yet to find. Raises NotFoundError before the first is trained."""
+    """None for a language model that is not downloaded yet. Raises NotFoundError before the first is trained."""
     if verifier == "champion" or (verifier == "feature" and model is None):
         return champion_judge(_champion(settings, verifier))
     if verifier == "feature":
@@ -106,12 +106,12 @@ def _judge_at_hand(settings: Settings, verifier: VerifierChoice, model: str | No
 
 
 def _trained_folder(settings: Settings, verifier: VerifierChoice, model: str | None) -> Path:
-    """Of the champion, its files hashed again, or of the feature verifier that is named."""
+    """The folder of the champion, its files hashed again, or of the named feature verifier."""
     if model is None:
         return verified(_champion(settings, verifier)).folder
     folder = Path(model).expanduser().absolute()
     if verifier_method(folder) != "feature":
-        raise InputError(f"{folder} holds a language model's verifier; make it champion to judge with it")
+        raise InputError(f"{folder} is a language-model verifier; promote it to champion to judge with it")
     return folder
 
 
@@ -120,14 +120,16 @@ def _champion(settings: Settings, verifier: VerifierChoice) -> RegisteredModel:
     if champion is None:
         raise NotFoundError(NO_VERIFIER)
     if verifier == "feature" and champion.kind != "feature":
-        raise InputError(f"the champion judges by {champion.kind}; use it as `champion`, or name a feature verifier")
+        raise InputError(
+            f"the champion is a {champion.kind} verifier; use the verifier `champion`, or name a feature verifier's folder"
+        )
     return champion
 
 
 def _refuse_unknown(connection: Connection, variant_ids: Sequence[VariantId]) -> None:
     known = VariantTable(connection).by_ids(variant_ids)
     if unknown := [one for one in variant_ids if one not in known]:
-        raise NotFoundError(f"there is no variant {unknown[0]}; `sagedesk variant list` shows them")
+        raise NotFoundError(f"no variant {unknown[0]}; `sagedesk variant list` shows all variants")
 
 
 GATE_TARGET: Final = "valid"
@@ -135,7 +137,7 @@ GATE_MARGIN: Final = 0.03
 
 
 def gate_submission(connection: Connection, *, champion: RegisteredModel, challenger: RegisteredModel) -> Submission:
-    """The run that compares two verifiers on the gate labels of now; that they are what was registered is seen to."""
+    """The run that compares two verifiers on the current gate labels; the caller has checked their files."""
     return Submission(
         "gate-verifier",
         {

@@ -1,4 +1,4 @@
-"""How fresh what came from Label Studio is, and what waits to be sent there."""
+"""How fresh the data from Label Studio is, and what is waiting to be sent there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from ui.desk.context import Desk
 
 @dataclass(frozen=True, slots=True)
 class SyncStatus:
-    """`is_configured`: the desk has a Label Studio. `stale_since` is set while it does not answer.
+    """`is_configured`: the desk has a Label Studio. `stale_since` is set while the sync fails.
 
-    `counts` is the last sweep's parity report; `outbox_open` labels are saved here and not seen there yet.
-    `is_config_changed`: somebody changed the label config there; labels that do not fit ours are quarantined.
+    `counts` is the last sweep's parity report; `outbox_open` labels are saved here but not confirmed there yet.
+    `is_config_changed`: the label config was changed there; labels that do not fit ours are quarantined.
     """
 
     is_configured: bool
@@ -32,7 +32,7 @@ class SyncStatus:
 
 
 def status_from(desk: Desk, connection: Connection) -> SyncStatus:
-    """The sync's own word where there is one, else what the last one left in the store."""
+    """The status from the sync if there is one, otherwise from what the last one stored."""
     if desk.sync is not None:
         health = desk.sync.health()
         return SyncStatus(

@@ -1,4 +1,4 @@
-"""The inputs of the training jobs, as they are written into the run's folder when it starts."""
+"""The inputs of the training jobs, as written into the run's folder when it starts."""
 
 from collections.abc import Iterable, Mapping
 
@@ -23,10 +23,10 @@ from ui.desk.training_set import sample_records, training_set
 
 
 def verifier_inputs(connection: Connection, *, max_labels: int | None = None, seed: int = 0) -> Mapping[str, pa.Table]:
-    """Of a train-verifier run: questions, variants, labels. Every question has its part already: see `ensure_parts`.
+    """For a train-verifier run: questions, variants, labels. Every question must have a part: see `ensure_parts`.
 
     Raises:
-        InputError: `max_labels` leaves no room for the first labels that are always kept.
+        InputError: `max_labels` is below the number of first labels that are always kept.
         ConflictError: a question has no part.
     """
     _refuse_without_part(connection)
@@ -35,9 +35,9 @@ def verifier_inputs(connection: Connection, *, max_labels: int | None = None, se
 
 
 def gate_inputs(connection: Connection) -> Mapping[str, pa.Table]:
-    """Of a gate-verifier run: questions, variants, labels of the gate, and past_errors among them.
+    """For a gate-verifier run: questions, variants, gate labels, and past_errors among them.
 
-    A past error is a variant of which some verifier once said the opposite. Only questions whose part is stored judge.
+    A past error is a variant on which some verifier contradicted the label. Only questions with a stored part count.
     """
     standing = ClusterPartTable(connection).standing()
     labels = [label for label in training_set(connection, parts(connection)).gate if label.group in standing]
@@ -46,11 +46,11 @@ def gate_inputs(connection: Connection) -> Mapping[str, pa.Table]:
 
 
 def generator_inputs(connection: Connection) -> Mapping[str, pa.Table]:
-    """Of a refresh-generator run. Every question has its part already: see `ensure_parts`.
+    """For a refresh-generator run. Every question must have a part: see `ensure_parts`.
 
-    accepted: variants to imitate, of train questions. prompts: train questions, that the policy practises on.
-    held_out: gate questions, for the comparison, of which no label or variant is among the inputs. probe: labelled
-    variants of validation questions. labels: all of train, validation and calibration.
+    accepted: variants of train questions for SFT. prompts: train questions for GRPO. held_out: gate questions for the
+    comparison, none of whose labels or variants are in the inputs. probe: labelled variants of validation questions.
+    labels: all of train, validation and calibration.
 
     Raises:
         ConflictError: a question has no part.
@@ -70,13 +70,13 @@ def generator_inputs(connection: Connection) -> Mapping[str, pa.Table]:
 
 def _refuse_without_part(connection: Connection) -> None:
     if ClusterPartTable(connection).without_part():
-        raise ConflictError("questions came in while the training was prepared; start it again")
+        raise ConflictError("questions were imported while the training was being prepared; start it again")
 
 
 def _inputs(
     connection: Connection, labels: Iterable[TrainingLabel], *, and_questions: Iterable[QuestionId] = ()
 ) -> dict[str, pa.Table]:
-    """labels, with the variants and questions that they are about: from the store, else from the sample."""
+    """Labels with their variants and questions, from the store or else from the sample."""
     chosen = list(labels)
     sample_questions, sample_variants = sample_records()
     stored = VariantTable(connection).by_ids([label.variant_id for label in chosen])

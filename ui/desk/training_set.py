@@ -1,6 +1,6 @@
-"""From what people said to the labels of a training run: which are used, where they stand, which are left out and why.
+"""From people's answers to a training run's labels: which are used, in which part, and which are left out and why.
 
-The sample's own labels are always among them. Refuses to draw a question's part: see `ui.desk.cluster_parts`.
+The sample's own labels are always included. Refuses to draw a question's part: see `ui.desk.cluster_parts`.
 """
 
 from collections import Counter
@@ -16,22 +16,22 @@ from data.tables.training_labels import AnsweredVariant, Maker, Standing, Traini
 from engine.variant_types.table import contract_checks, contract_passes
 from training.examples import sample_labels, sample_split, select
 
-KEPT_FOR_JUDGING: Final = "gate question (kept for judging)"
-SEEN_AT_THE_GATE: Final = "gate question labelled with the verdict in sight (judges nothing, teaches nothing)"
-OVER_THE_MOST: Final = "over the most labels that were asked for"
+KEPT_FOR_JUDGING: Final = "gate question (reserved for the gate)"
+SEEN_AT_THE_GATE: Final = "gate question labelled with the verdicts visible (used for neither the gate nor training)"
+OVER_THE_MOST: Final = "over the maximum number of labels"
 INCOMPLETE: Final = "answers incomplete"
 _WORDS: Final[Mapping[Standing, str]] = {
     "skipped": "skipped",
-    "undecided": "people disagree and no lead has settled it",
+    "undecided": "people disagree, and no lead has decided yet",
     "incomplete": INCOMPLETE,
     "deleted": "deleted",
-    "bulk": "decided in bulk without looking",
+    "bulk": "decided in bulk, without individual review",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFact:
-    """What a count or a generator needs to know of a labelled variant."""
+    """What counts and generator training need to know about a labelled variant."""
 
     question_id: QuestionId
     variant_type: VariantTypeKey
@@ -41,11 +41,11 @@ class LabelledFact:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """`labels` are those of train, validation and calibration; `gate` the blind ones of gate questions.
+    """`labels` are in train, validation and calibration; `gate` are the blind ones of gate questions.
 
-    `facts` has every one of them. `left_out` counts labels by the reason in words. Of the `first` labels in train
-    `first_kept` are used. `newest_maker` made the newest variant, and people rejected `newest_rejected` of its
-    variants that are learnt from.
+    `facts` covers all of them. `left_out` counts labels by reason, in words. `first_kept` of the `first` labels in train
+    are used. `newest_maker` generated the newest variant, and people rejected `newest_rejected` of its variants in the
+    training data.
     """
 
     labels: tuple[TrainingLabel, ...]
@@ -61,7 +61,7 @@ class TrainingSet:
         return list(self.gate) if part == "gate" else [label for label in self.labels if label.part == part]
 
     def accepted(self) -> list[TrainingLabel]:
-        """What a generator may learn from: valid, passing its contract, of a question that is learnt from."""
+        """What a generator may learn from: valid variants of train questions that pass their contract."""
         return [
             label
             for label in self.part("train")
@@ -72,14 +72,14 @@ class TrainingSet:
 def training_set(
     connection: Connection, parts: Mapping[str, Part], *, max_labels: int | None = None, seed: int = 0
 ) -> TrainingSet:
-    """The labels of a run that started now.
+    """The labels for a run started now.
 
     Args:
-        parts: every question cluster's.
-        max_labels: of those that are learnt from; validation, calibration and gate keep theirs.
+        parts: by question cluster.
+        max_labels: limits the train labels; validation, calibration and gate keep theirs.
 
     Raises:
-        InputError: `max_labels` leaves no room for the first labels that are always kept.
+        InputError: `max_labels` is below the number of first labels that are always kept.
     """
     table = TrainingLabelTable(connection)
     labels, facts = dict(_sample_labels()), dict(_sample_facts())
@@ -124,7 +124,7 @@ def training_set(
 
 @cache
 def sample_records() -> tuple[Mapping[QuestionId, Question], Mapping[VariantId, Variant]]:
-    """The sample's questions and the variants that are learnt from: they need not be in the store."""
+    """The sample's questions and training variants, which need not be in the store."""
     questions = {question.question_id: question for question in sample_questions()}
     return questions, {it.variant.variant_id: it.variant for it in sample_split().learnt}
 
@@ -150,7 +150,7 @@ def _sample_facts() -> Mapping[VariantId, LabelledFact]:
 
 
 def _reason(answered: AnsweredVariant) -> str | None:
-    """Why it cannot be a label anywhere; None where it can."""
+    """Why it cannot be used as a label; None if it can."""
     if answered.standing in ("annotations", "adjudication"):
         return INCOMPLETE if answered.answers.is_empty else None
     return _WORDS[answered.standing]

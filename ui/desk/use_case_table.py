@@ -1,7 +1,7 @@
-"""The use cases that may be called from outside the desk's process, by name; and their values as JSON and back.
+"""The use cases that may be called from outside the desk's process, by name, and their values as JSON and back.
 
 Arguments and results pass through pydantic on the use case's own annotations, so that a caller gets the same
-dataclass from a running desk as from a call in its own process. Refuses every name that does not stand here.
+dataclass from a running desk as from a call in its own process. Refuses names that are not listed here.
 """
 
 import importlib
@@ -70,7 +70,7 @@ USE_CASES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RemoteUseCase:
-    """A use case with what its annotations say of its values. `arguments` are keyword-only, by name."""
+    """A use case with its types, from its annotations. `arguments` are keyword-only, by name."""
 
     name: str
     function: Callable[..., object]
@@ -79,15 +79,15 @@ class RemoteUseCase:
     result: "TypeAdapter[object]"
 
     def load_arguments(self, given: Mapping[str, object]) -> dict[str, object]:
-        """From JSON values.
+        """Arguments from JSON values.
 
         Raises:
             InputError: an argument is missing, unknown or of the wrong type; names it.
         """
         if unknown := sorted(given.keys() - self.arguments.keys()):
-            raise InputError(f"{self.name}: unknown argument {unknown[0]!r}; known are {', '.join(self.arguments)}")
+            raise InputError(f"{self.name}: unknown argument {unknown[0]!r}; use {', '.join(self.arguments)}")
         if missing := sorted(self.required - given.keys()):
-            raise InputError(f"{self.name}: argument {missing[0]!r} is missing")
+            raise InputError(f"{self.name}: argument {missing[0]!r} is missing; give it")
         loaded = {}
         for name, value in given.items():
             try:
@@ -100,7 +100,7 @@ class RemoteUseCase:
         return {name: self.arguments[name].dump_python(value, mode="json") for name, value in given.items()}
 
     def call(self, desk: Desk, actor: Actor, given: Mapping[str, object]) -> object:
-        """JSON values in, the result as JSON values out."""
+        """Takes JSON values and returns the result as JSON values."""
         result = self.function(desk, actor, **self.load_arguments(given))
         return self.result.dump_python(result, mode="json")
 
@@ -109,7 +109,7 @@ class RemoteUseCase:
 def use_case(name: str) -> RemoteUseCase:
     """Raises NotFoundError for a name that is not in the table."""
     if name not in USE_CASES:
-        raise NotFoundError(f"no use case {name!r}; known are {', '.join(sorted(USE_CASES))}")
+        raise NotFoundError(f"no use case {name!r}; use one of {', '.join(sorted(USE_CASES))}")
     module, attribute = USE_CASES[name].split(":")
     function: Callable[..., object] = getattr(importlib.import_module(module), attribute)
     hints = typing.get_type_hints(function)
@@ -128,7 +128,7 @@ def use_case(name: str) -> RemoteUseCase:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """The name under which `function` stands in the table; a KeyError is a bug of the caller."""
+    """The name of `function` in the table; a KeyError is a bug in the caller."""
     return _names()[f"{function.__module__}:{function.__qualname__}"]
 
 

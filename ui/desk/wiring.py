@@ -1,4 +1,4 @@
-"""The composition root: the only place that turns settings into parts. Also secrets and logging, read and set once."""
+"""The composition root: the only place that turns settings into parts. Also reads secrets and configures logging."""
 
 import importlib.metadata
 import json
@@ -33,9 +33,9 @@ from ui.desk.settings import Settings
 from ui.desk.sign_offs import settle_sign_offs
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# They tell every request with its address, tokens in the query included.
+# They log every request with its URL, including tokens in the query.
 _TALKATIVE: Final = ("httpx", "httpcore", "urllib3", "watchdog", "asyncio")
-# The desk's own; a job needs none of them.
+# For the desk only; a job needs none of them.
 _KEPT_FROM_JOBS: Final = ("LABEL_STUDIO_API_KEY",)
 
 logger = logging.getLogger(__name__)
@@ -43,14 +43,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """What we made ourselves. Never printed: there is no repr."""
+    """Generated secrets. Never printed: there is no repr."""
 
     cookie_key: str
     label_studio: Credentials
 
 
 def read_or_make_secrets(settings: Settings) -> Secrets:
-    """The secrets file (mode 0600), made at first use.
+    """The secrets file (mode 0600), created on first use.
 
     Raises:
         SetupError: it is damaged, open to others, or cannot be written.
@@ -64,25 +64,25 @@ def read_or_make_secrets(settings: Settings) -> Secrets:
         content = json.loads(file.read_text("utf-8"))
         made = Secrets(content["cookie_key"], Credentials(**content["label_studio"]))
         if not all(isinstance(value, str) for value in (made.cookie_key, *asdict(made.label_studio).values())):
-            raise TypeError("a key is no text")  # noqa: TRY301 - told like every other damage
+            raise TypeError("a key is not text")  # noqa: TRY301 - reported like any other damage
         return made
     except OSError as exc:
         raise SetupError(f"{file}: {exc.strerror or exc}; make the state folder writable") from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise SetupError(
-            f"{file} is damaged; restore it, or delete it to make new ones (everybody signs in anew)"
+            f"{file} is damaged; restore it, or delete it to create new secrets (everybody then has to sign in again)"
         ) from exc
 
 
 def configure_logging(settings: Settings, *, is_command: bool = False) -> None:
-    """To stderr, with secrets struck out. A command tells only what a person should look at.
+    """To stderr, with secrets redacted. A command logs only warnings and errors.
 
     Raises:
-        SetupError: SAGEDESK_LOG_LEVEL is no level.
+        SetupError: SAGEDESK_LOG_LEVEL is invalid.
     """
     level = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if level is None:
-        raise SetupError(f"SAGEDESK_LOG_LEVEL {settings.log_level!r}: use DEBUG, INFO, WARNING or ERROR")
+        raise SetupError(f"SAGEDESK_LOG_LEVEL is {settings.log_level!r}; use DEBUG, INFO, WARNING or ERROR")
     if is_command and level == logging.INFO:
         level = logging.WARNING
     handler = logging.StreamHandler()
@@ -91,13 +91,13 @@ def configure_logging(settings: Settings, *, is_command: bool = False) -> None:
     if is_command:
         logging.getLogger("ui.desk.runs.supervisor").setLevel(
             max(level, logging.ERROR)
-        )  # the command tells the end of its run itself
+        )  # the command reports the end of its run itself
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
 def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
-    """Open the store and wire everything to it; what ended while no desk looked is brought in.
+    """Opens the store and wires everything to it; runs that ended while the desk was down are ingested.
 
     Raises:
         StoreBusyError: another process owns the store.
@@ -108,7 +108,9 @@ def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
         for folder in (settings.state, settings.runs):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise SetupError(f"state folder {settings.state}: {exc.strerror}; set SAGEDESK_STATE to another") from exc
+        raise SetupError(
+            f"state folder {settings.state}: {exc.strerror}; set SAGEDESK_STATE to another folder"
+        ) from exc
     store = Store.open(settings.store_file, now=utc_now)
     try:
         remove_unfinished(settings.releases)
@@ -140,13 +142,13 @@ def open_desk(settings: Settings, *, with_label_studio: bool) -> Desk:
 
 
 def close_desk(desk: Desk, *, end_jobs: bool = False) -> None:
-    """Stop following jobs (with `end_jobs` cancel them first) and give the store back."""
+    """Stops following jobs (with `end_jobs`, cancels them first) and closes the store."""
     desk.supervisor.stop(end_jobs=end_jobs)
     desk.store.close()
 
 
 class Background:
-    """What runs beside the pages: the job supervisor, the scheduler and, where there is a Label Studio, the sync."""
+    """The background threads: the job supervisor, the scheduler and, with a Label Studio, the sync."""
 
     def __init__(self, desk: Desk) -> None:
         self._supervisor = desk.supervisor
@@ -160,7 +162,7 @@ class Background:
             self._loop.start()
 
     def stop(self) -> None:
-        """The threads end; jobs and what is queued are left to `close_desk`."""
+        """Ends the threads; jobs and queued runs are left to `close_desk`."""
         self._scheduler.stop()
         if self._loop is not None:
             self._loop.stop()
@@ -172,7 +174,7 @@ def utc_now() -> datetime:
 
 
 def job_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Ours without what a job has no use for; threads bounded so that two jobs and the desk share the machine."""
+    """Our environment without what a job does not need; threads are limited so that two jobs and the desk fit."""
     environment = {name: value for name, value in ours.items() if name not in _KEPT_FROM_JOBS}
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
     environment.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -181,7 +183,7 @@ def job_environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def code_version() -> str:
-    """Version of the distribution, with the commit where the code runs from a checkout."""
+    """The version of the distribution, with the commit if the code runs from a checkout."""
     try:
         version = importlib.metadata.version("sagedesk")
     except importlib.metadata.PackageNotFoundError:
@@ -203,7 +205,7 @@ def code_version() -> str:
 
 
 def _label_studio_sync(settings: Settings, store: Store) -> LabelStudioSync | None:
-    """None where no Label Studio is configured or was ever started for this state."""
+    """None if no Label Studio is configured or was ever started for this state."""
     if settings.label_studio_url is not None:
         if settings.label_studio_api_key is None:
             raise SetupError("LABEL_STUDIO_URL is set without LABEL_STUDIO_API_KEY; set both, or neither")
@@ -218,7 +220,7 @@ def _label_studio_sync(settings: Settings, store: Store) -> LabelStudioSync | No
 
 
 class _Discreet(logging.Formatter):
-    """Strikes known secrets out of every line, tracebacks included."""
+    """Redacts known secrets in every line, including tracebacks."""
 
     def __init__(self, form: str, secrets: tuple[str, ...]) -> None:
         super().__init__(form)

@@ -1,1 +1,1 @@
-"""Runs: what is wanted, how it is supervised, and what becomes of it when it ends."""
+"""Runs: their submission, supervision and conclusion."""

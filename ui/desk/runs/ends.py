@@ -1,6 +1,6 @@
-"""What becomes of a run that has ended: its state, why it ended so, its outputs in the store, and what follows it.
+"""Concludes a run that has ended: its state, the reason, its outputs in the store, and the follow-up run.
 
-Outputs, state and follow-up are one transaction: all of it or none. Refuses to say `done` without a result.
+Outputs, state and follow-up are one transaction, all or nothing. Refuses to mark a run done without a result.
 """
 
 import logging
@@ -23,13 +23,13 @@ from ui.desk.runs.submission import Ingest, Prepare, Submission
 _LONGEST_QUOTE: Final = 240  # a run's message is one line of a table
 
 Enqueue = Callable[[Connection, Submission, str, list[Path]], Run]
-"""(connection, what is wanted, by whom, list that takes the folders made)."""
+"""(connection, submission, submitted by, list that collects created folders)."""
 
 logger = logging.getLogger(__name__)
 
 
 class RunEnds:
-    """Concludes runs; the supervisor's, and called under its lock."""
+    """Concludes runs, for the supervisor and under its lock."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class RunEnds:
         self._after = after
 
     def conclude(self, run: Run, why: str, *, is_cancelled: bool = False) -> None:
-        """Save how the run ended and bring in what a done one made; `why` is told where the job itself did not."""
+        """Saves how the run ended and ingests the outputs of a done one; `why` is used if the job gave no reason."""
         folder = RunFolder(Path(run.folder))
         try:
             result = folder.result()
@@ -61,7 +61,7 @@ class RunEnds:
         elif result is None:
             line = last_line(folder.log)[:_LONGEST_QUOTE]
             end = f"; its log ends with: {line}" if line else ""
-            run = self._save(replace(ended, state="lost", message=f"{why}{end}; resume it to go on"))
+            run = self._save(replace(ended, state="lost", message=f"{why}{end}; resume it to continue"))
         elif result.state != "done":
             run = self._save(replace(ended, state=result.state, message=result.error, result=dict(result.counts)))
         else:
@@ -73,7 +73,7 @@ class RunEnds:
         try:
             self._after(run)
         except Exception:
-            logger.exception("run %s: what follows it went wrong", run.run_id)
+            logger.exception("run %s: its follow-up failed", run.run_id)
 
     def _ingest(self, ended: Run, folder: RunFolder, result: RunResult) -> Run:
         try:
@@ -98,7 +98,7 @@ class RunEnds:
                 )
                 RunTable(connection).save(done)
         except Exception as exc:
-            logger.exception("run %s: its outputs could not be brought in", ended.run_id)
+            logger.exception("run %s: its outputs could not be ingested", ended.run_id)
             message = f"its outputs could not be brought into the store: {exc}; resume it to try again"
             return self._save(replace(ended, state="failed", message=message, result=dict(result.counts)))
         return done
@@ -111,7 +111,7 @@ class RunEnds:
 
 @contextmanager
 def kept_folders() -> Iterator[list[Path]]:
-    """Around a transaction: the run folders that are put into the list go again when it is not committed."""
+    """Wraps a transaction: removes the run folders added to the list if it is not committed."""
     folders: list[Path] = []
     try:
         yield folders

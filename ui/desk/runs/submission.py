@@ -1,4 +1,4 @@
-"""What a run is wanted to be, and what bringing its outputs in comes to. The supervisor's words with the use cases."""
+"""A run's submission and the result of its ingest: the interface between the supervisor and the use cases."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from engine.jobs.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A run that is wanted: `settings` and `inputs` are written into its folder, all that the job sees of the desk.
+    """A run to start: `settings` and `inputs` are written into its folder, which is all the job sees of the desk.
 
-    `afterwards` is for the desk alone: what its ingest does next. It stands in the run's row beside the settings.
-    `elsewhere`: a worker will run it; it is not started here, and waits to be exported.
+    `afterwards` is for the desk only: what its ingest does next, stored in the run's row beside the settings.
+    `elsewhere`: for a worker; it is not started here but waits to be exported.
     """
 
     kind: str
@@ -28,15 +28,15 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What bringing a run's outputs in came to: `counts` join the run's result, `then` is queued with it."""
+    """The result of an ingest: `counts` are added to the run's result, `then` is queued with it."""
 
     counts: Mapping[str, object]
     then: Submission | None = None
 
 
 Ingest = Callable[[Connection, RunFolder, Run], Ingested]
-"""Called once a run is done, inside the transaction that also marks it so."""
+"""Called when a run is done, inside the transaction that also marks it done."""
 
 Prepare = Callable[[RunFolder, Run], Ingest]
-"""Called before that transaction, in place of an ingest, to do what takes long and needs no store; what it gives is
-the ingest. Copying a model in takes seconds in which nobody could save an answer."""
+"""Called before that transaction for long work that needs no store, and returns the ingest. Copying a model takes
+seconds, during which nobody could save an answer."""

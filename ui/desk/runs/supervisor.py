@@ -1,8 +1,8 @@
-"""The supervisor: starts jobs as processes, follows, cancels and resumes them, and brings their results into the store.
+"""The supervisor: starts jobs as processes, follows, cancels and resumes them, and ingests their results.
 
 Refuses to run a job's code in the desk's own process, to signal a process that it did not start (pid *and* start
-time must match), and to let two processes work in one run folder (the job holds a lock on it while it lives).
-Where nobody asks them to stop, jobs outlive the desk: the next start adopts them or finds what they left.
+time must match), and to let two processes work in one run folder (a running job holds a lock on it).
+Unless told to stop, jobs outlive the desk: the next start adopts them or picks up their results.
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """One a desk. `start` runs it in the background; without it, `submit` and `wait` move things along themselves."""
+    """One per desk. `start` runs it in the background; otherwise `submit` and `wait` do its work themselves."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Supervisor:
 
     @property
     def code_version(self) -> str:
-        """Of the code that the jobs run."""
+        """The version of the code that jobs run."""
         return self._code_version
 
     def submit(self, wanted: Submission, *, submitted_by: str) -> Run:
-        """Queue a run and let it start when there is room; one that is wanted elsewhere waits for its export.
+        """Queues a run, to start when a slot is free; one for a worker waits for its export.
 
         Raises:
             ConflictError: a training of the same role is queued, running or away.
@@ -93,14 +93,14 @@ class Supervisor:
         with self._store.read() as connection:
             run = RunTable(connection).find(run_id)
         if run is None:
-            raise NotFoundError(f"no run {run_id!r}; `sagedesk run list` shows all")
+            raise NotFoundError(f"no run {run_id!r}; `sagedesk run list` shows all runs")
         return run
 
     def cancel(self, run_id: str) -> Run:
-        """End a queued run, or one that is away; ask a running one to stop, and kill its group after the grace.
+        """Ends a queued run or one that is away; asks a running one to stop, and kills its group after a grace period.
 
         Raises:
-            ConflictError: the run has ended already.
+            ConflictError: the run has already ended.
         """
         with self._lock:
             run = self.get(run_id)
@@ -108,16 +108,16 @@ class Supervisor:
                 return self._save(replace(run, state="cancelled", ended_at=self._now(), message="cancelled"))
             process = self._running.get(run.run_id)
             if run.state != "running" or process is None:
-                raise ConflictError(f"run {run_id} is {run.state}; only one that has not ended can be cancelled")
+                raise ConflictError(f"run {run_id} is {run.state}; only a run that has not ended can be cancelled")
             process.ask_to_stop(self._grace_s)
             logger.info("run %s: asked to stop", run_id)
         self._wake.set()
         return run
 
     def resume(self, run_id: str) -> Run:
-        """Queue a lost, failed or cancelled run again, in its own folder: finished parts are not done twice.
+        """Queues a lost, failed or cancelled run again, in its own folder: finished parts are not repeated.
 
-        One that is away is brought home and goes on here from what it had when it was exported.
+        One that is away comes back and continues here from its state when it was exported.
 
         Raises:
             ConflictError: the run is in another state, or a training of the same role is queued, running or away.
@@ -127,7 +127,7 @@ class Supervisor:
             run = self.get(run_id)
             if run.state not in ("lost", "failed", "cancelled", "away"):
                 raise ConflictError(
-                    f"run {run_id} is {run.state}; only a lost, failed, cancelled or away one can be resumed"
+                    f"run {run_id} is {run.state}; only a lost, failed, cancelled or away run can be resumed"
                 )
             self._reopen(run, replace(run, state="queued", ended_at=None, message="resumed", result={}))
             self._may_have_queued = True
@@ -136,10 +136,10 @@ class Supervisor:
         return self.get(run_id)
 
     def send_away(self, run_id: str, message: str) -> Run:
-        """From here on the run is a worker's: nothing starts it here before it is resumed. `message` says where it is.
+        """Hands the run to a worker: nothing starts it here until it is resumed. `message` says where it is.
 
         Raises:
-            ConflictError: the run works or is done, or a training of the same role is queued, running or away.
+            ConflictError: the run is running or done, or a training of the same role is queued, running or away.
             JobError: its folder is gone.
         """
         with self._lock:
@@ -150,15 +150,17 @@ class Supervisor:
         return self.get(run_id)
 
     def take_in(self, run_id: str, bring: Callable[[RunFolder], None]) -> Run:
-        """Conclude a run that a worker ended, as if it had ended here; `bring` puts what it made into the folder.
+        """Concludes a run that a worker finished, as if it had ended here; `bring` copies its outputs into the folder.
 
         Raises:
-            ConflictError: the run waits or works here, or is done.
+            ConflictError: the run is queued or running here, or is done.
         """
         with self._lock:
             run = self.get(run_id)
             if run.state not in ("away", "lost", "failed", "cancelled"):
-                raise ConflictError(f"run {run_id} is {run.state} here; a worker's outputs have no place in it")
+                raise ConflictError(
+                    f"run {run_id} is {run.state} here, so it cannot take a worker's outputs; cancel it first, unless it is done"
+                )
             bring(RunFolder(Path(run.folder)))
             self._ends.conclude(_as_reported(run), "no result came back")
         self._move_along()
@@ -167,7 +169,7 @@ class Supervisor:
     def wait(
         self, run_id: str, *, timeout_s: float | None = None, on_progress: Callable[[Run], None] | None = None
     ) -> Run:
-        """The run once it has ended, or as it stands after `timeout_s`."""
+        """The run once it has ended, or in its current state after `timeout_s`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             if self._thread is None:
@@ -180,7 +182,7 @@ class Supervisor:
             time.sleep(_POLL_S)
 
     def reconcile(self) -> None:
-        """At start: ingest what ended while no desk looked, adopt what still runs, call the rest lost."""
+        """At start: ingests what ended while the desk was down, adopts what is still running, marks the rest lost."""
         with self._lock:
             with self._store.read() as connection:
                 running = RunTable(connection).in_states(["running"])
@@ -191,19 +193,19 @@ class Supervisor:
                     self._ends.conclude(_as_reported(run), "its process ended while the desk was not running")
                     continue
                 self._running[run.run_id] = process
-                logger.info("run %s: adopted, it still runs as process %s", run.run_id, run.pid)
+                logger.info("run %s: adopted, still running as process %s", run.run_id, run.pid)
                 if process.follow():
                     self._save_progress(process)
             self._may_have_queued = True
 
     def start(self) -> None:
-        """Follow jobs in a background thread until `stop`."""
+        """Follows jobs in a background thread until `stop`."""
         self._stopping.clear()
         self._thread = threading.Thread(target=self._work, name="job-supervisor", daemon=True)
         self._thread.start()
 
     def stop(self, *, end_jobs: bool = False) -> None:
-        """Stop following. With `end_jobs` running jobs are cancelled first (they can be resumed), else they go on."""
+        """Stops following. With `end_jobs`, cancels running jobs first (they can be resumed); otherwise they continue."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
@@ -219,11 +221,11 @@ class Supervisor:
                 self.wait(run_id, timeout_s=self._grace_s + 2)
 
     def poll(self) -> None:
-        """One step: read events, bring in what ended, kill what outlived its grace, start what waits."""
+        """One step: reads events, ingests what ended, kills what outlived its grace period, starts what is queued."""
         with self._lock:
             is_time_to_save = time.monotonic() - self._progress_saved_at > _PROGRESS_EVERY_S
             for process in list(self._running.values()):
-                is_running = process.is_running()  # asked before the events are read, so that none is missed
+                is_running = process.is_running()  # checked before reading events, so that none is missed
                 if process.follow():
                     self._unsaved.add(process.run_id)
                 if process.run_id in self._unsaved and (is_time_to_save or not is_running):
@@ -241,8 +243,8 @@ class Supervisor:
             try:
                 self.poll()
             except Exception:
-                logger.exception("the job supervisor stumbled; it goes on")
-                self._stopping.wait(_IDLE_POLL_S)  # a full disk does not get better ten times a second
+                logger.exception("a supervisor step failed; the supervisor continues")
+                self._stopping.wait(_IDLE_POLL_S)  # a full disk is not fixed within a tenth of a second
             self._wake.wait(_POLL_S if self._running else _IDLE_POLL_S)
             self._wake.clear()
 
@@ -253,7 +255,7 @@ class Supervisor:
         self._wake.set()
 
     def _reopen(self, run: Run, as_it_is_now: Run) -> None:
-        """Forget the end of a run that goes on; of one that may not go on the end stays as it was."""
+        """Clears the result of a run that continues; if it may not continue, its result is kept."""
         folder = RunFolder(Path(run.folder))
         folder.spec()
         with self._store.write() as connection:
@@ -269,7 +271,7 @@ class Supervisor:
         for other in RunTable(connection).in_states(["queued", "running", "away"]):
             if trained_role(other.kind) == role and other.run_id != but:
                 raise ConflictError(
-                    f"a {role} is being trained already by run {other.run_id} ({other.state}); wait for it or cancel it"
+                    f"a {role} is already being trained by run {other.run_id} ({other.state}); wait for it or cancel it"
                 )
 
     def _enqueue(self, connection: Connection, wanted: Submission, submitted_by: str, folders: list[Path]) -> Run:
@@ -300,7 +302,7 @@ class Supervisor:
             pid_started_at=None,
             done=0,
             total=None,
-            message="waits to be exported to a worker" if wanted.elsewhere else "",
+            message="waiting to be exported to a worker" if wanted.elsewhere else "",
             result={},
         )
         RunTable(connection).add(run)
@@ -346,7 +348,7 @@ class Supervisor:
 
     def _detach(self, process: JobProcess) -> None:
         why = process.reap()
-        # Still followed where the store refuses, so that the next poll brings the end in.
+        # Still followed if the store fails, so that the next poll ingests the end.
         self._ends.conclude(self.get(process.run_id), why, is_cancelled=process.is_cancelled)
         del self._running[process.run_id]
         self._may_have_queued = True
@@ -358,14 +360,16 @@ class Supervisor:
 
 
 def refuse_to_send(run: Run) -> None:
-    """Raises ConflictError for a run that works here or has nothing left to do."""
+    """Raises ConflictError for a run that is running here or done."""
     if run.state == "running":
-        raise ConflictError(f"run {run.run_id} is running here; cancel it first, it goes on from what it has")
+        raise ConflictError(
+            f"run {run.run_id} is running here; cancel it first, and the worker will continue from there"
+        )
     if run.state == "done":
-        raise ConflictError(f"run {run.run_id} is done; there is nothing left for a worker, start another one")
+        raise ConflictError(f"run {run.run_id} is done, so there is nothing left for a worker; start another run")
 
 
 def _as_reported(run: Run) -> Run:
-    """The run with the progress that stands in its folder."""
+    """The run with the progress recorded in its folder."""
     progress = progress_since(RunFolder(Path(run.folder))).progress
     return replace(run, done=progress.done, total=progress.total)

@@ -1,1 +1,1 @@
-"""All that a page, a command or a route may call; every mutating one checks the actor's role and writes the audit."""
+"""Everything a page, a command or a route may call; every change checks the actor's role and is audited."""

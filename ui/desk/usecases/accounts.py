@@ -21,7 +21,7 @@ _ROLES: Final = ("annotator", "lead")
 
 @dataclass(frozen=True, slots=True)
 class AccountInfo:
-    """An account as others may see it."""
+    """An account as visible to others."""
 
     name: str
     display_name: str
@@ -33,7 +33,7 @@ class AccountInfo:
 
 @dataclass(frozen=True, slots=True)
 class SignInLink:
-    """`path` is relative to the desk's address, works once and until `expires_at`."""
+    """`path` is relative to the desk's address and works once, until `expires_at`."""
 
     account: str
     path: str
@@ -41,14 +41,16 @@ class SignInLink:
 
 
 def add_account(desk: Desk, actor: Actor, *, name: str, role: Role, display_name: str = "") -> SignInLink:
-    """A new person, who enters by the returned link and sets a password there.
+    """Adds a person, who signs in with the returned link and sets a password there.
 
     Raises:
-        PermissionDeniedError, ConflictError (name taken), InputError (name or role not usable).
+        PermissionDeniedError, ConflictError (name taken), InputError (invalid name or role).
     """
     require_lead(desk, actor, "account.add", name)
     if not _NAME.fullmatch(name):
-        raise InputError(f"account name {name!r}: use 1 to 64 of a-z, 0-9, '.', '_', '-', '@', a letter or digit first")
+        raise InputError(
+            f"account name {name!r}: use 1 to 64 of a-z, 0-9, '.', '_', '-', '@', starting with a letter or digit"
+        )
     if role not in _ROLES:
         raise InputError(f"role {role!r}: use {' or '.join(_ROLES)}")
     account = Account(name, display_name or name, role, None, is_active=True, ls_user_id=None, created_at=desk.now())
@@ -59,7 +61,7 @@ def add_account(desk: Desk, actor: Actor, *, name: str, role: Role, display_name
 
 
 def make_link(desk: Desk, actor: Actor, *, name: str) -> SignInLink:
-    """A new one-time link for an account that exists.
+    """A new one-time link for an existing account.
 
     Raises:
         PermissionDeniedError, NotFoundError.
@@ -83,7 +85,7 @@ def list_accounts(desk: Desk, actor: Actor) -> list[AccountInfo]:
 
 
 def set_active(desk: Desk, actor: Actor, *, name: str, is_active: bool) -> AccountInfo:
-    """Close or reopen an account; closing ends its sessions. Labels stay.
+    """Closes or reopens an account; closing ends its sessions. Labels are kept.
 
     Raises:
         PermissionDeniedError, NotFoundError, InputError (a lead closing their own account).
@@ -103,7 +105,7 @@ def set_active(desk: Desk, actor: Actor, *, name: str, is_active: bool) -> Accou
 
 
 def set_password(desk: Desk, actor: Actor, *, password: str) -> None:
-    """A person's own password. Raises InputError when it is too short or too long."""
+    """Sets the actor's own password. Raises InputError if it is too short or too long."""
     if not MIN_PASSWORD_CHARACTERS <= len(password) <= MAX_PASSWORD_CHARACTERS:
         raise InputError(f"password: use {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters")
     hashed = password_hash(password)

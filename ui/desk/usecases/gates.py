@@ -1,6 +1,6 @@
-"""The gate as a person uses it: a challenger against the champion on the frozen blind labels, and where they differ.
+"""The gate: comparing a challenger with the champion on the reserved blind labels, and showing where they differ.
 
-Owns how a comparison is started and found again. What it measures and when it passes is `training.gate`'s.
+Owns starting a comparison and finding it again. What it measures and when it passes is in `training.gate`.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ _FLIP_COLUMNS: Final = ["variant_id", "target", "truth", "champion", "challenger
 
 @dataclass(frozen=True, slots=True)
 class FlippedVariant:
-    """A labelled variant that the two verifiers judge differently on `target`, with its text.
+    """A labelled variant on which the verifiers disagree about `target`, with its text.
 
-    `truth` is people's answer, the others are the verifiers'; None where one gave none.
+    `truth` is the human answer, the others are the verifiers'; None if one gave none.
     """
 
     variant_id: VariantId
@@ -47,21 +47,25 @@ class FlippedVariant:
 
 
 def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
-    """Start the gate: this verifier against the champion.
+    """Starts the gate: compares this verifier with the champion.
 
     Raises:
         PermissionDeniedError, NotFoundError.
-        InputError: a generator; its comparison comes with its training.
-        ConflictError: there is no champion, or it is this one.
+        InputError: it is a generator, which its training compares.
+        ConflictError: there is no champion, or this is the champion.
         ModelError: one of them is not what was registered.
     """
     require_lead(desk, actor, "model.compare", model_id)
     challenger = find_model(desk.settings.models, model_id)
     if challenger.role != "verifier":
-        raise InputError(f"{model_id} is a {challenger.role}: it was compared on the same questions by its training")
+        raise InputError(
+            f"{model_id} is a {challenger.role}, which its training has already compared; `sagedesk model show` has the figures"
+        )
     champion = aliased(desk.settings.models, "verifier", "champion")
     if champion is None or champion.model_id == model_id:
-        raise ConflictError(f"verifier {model_id} has no other champion to be compared with")
+        raise ConflictError(
+            f"there is no other champion to compare verifier {model_id} with; train another verifier first"
+        )
     for model in (champion, challenger):
         verified(model)
     with desk.store.read() as connection:
@@ -72,20 +76,20 @@ def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
 
 
 def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[FlippedVariant]:
-    """Where champion and challenger differed in a finished gate run, in its order.
+    """Items on which champion and challenger differed in a finished gate run, in its order.
 
-    Left out are items that are blind to the account and open to it: a lead may review too, and be asked them again.
+    Items that are blind to the account and still open to it are left out, because leads may review them too.
 
     Raises:
-        PermissionDeniedError: an annotator, who may have blind items among them before them.
+        PermissionDeniedError: an annotator, who may still have to answer blind items among them.
         NotFoundError, InputError (no gate run), ConflictError (it has not ended), ReportError (they cannot be read).
     """
     require_lead(desk, actor, "model.flips", run_id)
     run = desk.supervisor.get(run_id)
     if run.kind != "gate-verifier":
-        raise InputError(f"run {run_id} is a {run.kind}; flips are told by a gate-verifier run")
+        raise InputError(f"run {run_id} is a {run.kind} run; give a gate-verifier run")
     if run.state != "done":
-        raise ConflictError(f"run {run_id} is {run.state}; its flips are there when it is done")
+        raise ConflictError(f"run {run_id} is {run.state}; its flips are available once it is done")
     try:
         rows = RunFolder(Path(run.folder)).read_output("flips").select(_FLIP_COLUMNS).to_pylist()
     except (OSError, pa.ArrowException, KeyError) as exc:
@@ -121,6 +125,6 @@ def flipped(desk: Desk, actor: Actor, *, run_id: str, limit: int = 100) -> list[
 
 
 def _hidden(connection: Connection, actor: Actor, variant_ids: Sequence[VariantId]) -> frozenset[VariantId]:
-    if actor == OPERATOR:  # the command line is where engineers measure; it labels nothing
+    if actor == OPERATOR:  # engineers measure on the command line, which cannot label
         return frozenset()
     return QueueTable(connection).blind_to_come(variant_ids, actor.name, overlap=ANNOTATORS_PER_ITEM)

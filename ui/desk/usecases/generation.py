@@ -1,4 +1,4 @@
-"""Generation as a person starts it: which types, of which questions, by which backend; and what it would cost."""
+"""Starting a generation: which types, from which questions, with which backend; and a cost estimate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ MAX_LIMIT: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a generation would come to. Token counts are 0 for `rules`, else rough; `generated_tokens` is a bound.
+    """A generation's estimated size. Token counts are 0 for `rules`, otherwise rough; `generated_tokens` is a bound.
 
-    `cost` is a bound too, in the currency of the prices given, None without them.
+    `cost` is also a bound, in the currency of the given prices; None without prices.
     """
 
     questions: int
@@ -53,10 +53,10 @@ def estimate(
     prompt_price_per_million: float | None = None,
     generated_price_per_million: float | None = None,
 ) -> Estimate:
-    """Before anything is spent.
+    """Estimates a generation before anything is spent.
 
     Raises:
-        InputError, NotFoundError: as `start_generation`.
+        InputError, NotFoundError: like `start_generation`.
     """
     _check(backend, types, per_question, limit)
     questions = _questions(desk, benchmark, question_ids, limit)
@@ -95,27 +95,29 @@ def start_generation(
     model: str | None = None,
     then_verify: bool = True,
 ) -> Run:
-    """Queue a generation over the answered current questions, all of them unless narrowed.
+    """Queues a generation over the current questions with an answer, all of them unless filtered.
 
     Args:
-        per_question: candidates for each question and type.
-        model: a folder or hub id. If None, of `transformers` and `vllm` the generator in use: what the settings name
-            (SAGEDESK_MODEL), else the champion, else the embedded one; of `openai` what the settings name.
-        then_verify: verify the new variants with the champion afterwards and queue them for review.
+        per_question: candidates per question and type.
+        model: a folder or hub id. None means, for `transformers` and `vllm`, the generator in use: the one named in the
+            settings (SAGEDESK_MODEL), else the champion, else the embedded one; for `openai`, the one in the settings.
+        then_verify: afterwards, verify the new variants with the champion and queue them for review.
 
     Raises:
-        PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (no such question).
+        PermissionDeniedError, InputError (an invalid setting), NotFoundError (no such question).
         ModelError: the champion is not what was registered.
     """
     require_lead(desk, actor, "generation.start", backend)
     _check(backend, types, per_question, limit)
     if not 0 <= temperature <= 2 or not 0 < top_p <= 1 or not 1 <= max_new_tokens <= 8192:
-        raise InputError("use a temperature from 0 to 2, a top-p over 0 up to 1, and 1 to 8192 new tokens")
+        raise InputError("use a temperature from 0 to 2, a top-p above 0 and up to 1, and 1 to 8192 new tokens")
     base_url = desk.settings.openai_base_url
     if backend == "openai" and not base_url:
-        raise InputError("backend openai: set SAGEDESK_OPENAI_BASE_URL to an OpenAI-compatible address and restart")
+        raise InputError(
+            "backend openai: set SAGEDESK_OPENAI_BASE_URL to an OpenAI-compatible endpoint and restart the desk"
+        )
     if backend == "openai" and "@" in urlsplit(base_url or "").netloc:
-        raise InputError("SAGEDESK_OPENAI_BASE_URL holds a password; put it into SAGEDESK_OPENAI_API_KEY instead")
+        raise InputError("SAGEDESK_OPENAI_BASE_URL contains a password; use SAGEDESK_OPENAI_API_KEY instead")
     if backend == "openai" and not (model or desk.settings.model):
         raise InputError("backend openai: name the model")
     questions = _questions(desk, benchmark, question_ids, limit)
@@ -144,9 +146,9 @@ def _check(backend: str, types: Sequence[str], per_question: int, limit: int | N
     if not types:
         raise InputError(f"name at least one variant type of {', '.join(VARIANT_TYPE_KEYS)}")
     if not 1 <= per_question <= MAX_PER_QUESTION:
-        raise InputError(f"ask for 1 to {MAX_PER_QUESTION} candidates a question and type")
+        raise InputError(f"request 1 to {MAX_PER_QUESTION} candidates per question and type")
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
-        raise InputError(f"limit {limit}: take 1 to {MAX_LIMIT:,} questions, or leave the limit out")
+        raise InputError(f"limit {limit}: use 1 to {MAX_LIMIT:,} questions, or leave the limit out")
 
 
 def _questions(
@@ -156,9 +158,11 @@ def _questions(
         table = QuestionTable(connection)
         known = table.by_ids(question_ids or ())
         if unknown := [one for one in question_ids or () if one not in known]:
-            raise NotFoundError(f"there is no question {unknown[0]}; `sagedesk question list` shows them")
+            raise NotFoundError(f"no question {unknown[0]}; `sagedesk question list` shows all questions")
         found = table.arrow(ids=question_ids, benchmark=benchmark, limit=limit, answered_only=True)
     if found.num_rows == 0:
-        of = f" of benchmark {benchmark!r}" if benchmark else ""
-        raise NotFoundError(f"no answered question{of} to generate from; import some, or see `sagedesk question list`")
+        of = f" in benchmark {benchmark!r}" if benchmark else ""
+        raise NotFoundError(
+            f"no questions with an answer{of} to generate from; import some, or see `sagedesk question list`"
+        )
     return found

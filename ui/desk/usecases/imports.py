@@ -1,4 +1,4 @@
-"""Imports as a person sees them: look before it is used, start, and read what was refused and why."""
+"""Imports: preview, start, and see what was refused and why."""
 
 import re
 import secrets
@@ -34,13 +34,13 @@ PREVIEW_ROWS: Final = 20
 MAX_ISSUES: Final = 1000
 MAX_UPLOAD_BYTES: Final = 200 * 1024 * 1024
 _SAFE_NAME: Final = re.compile(r"[^\w.-]+")
-# A file's name has 255 bytes, a character up to four.
+# A file name may have 255 bytes, and a character up to four.
 _MAX_NAME_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ImportIssue:
-    """A row to look at: where it stands, why, and how it begins. Row 0 is the file as a whole."""
+    """A row to check: its place, why, and how it begins. Row 0 is the file as a whole."""
 
     file: str
     row: int
@@ -51,9 +51,9 @@ class ImportIssue:
 
 @dataclass(frozen=True, slots=True)
 class SourcePreview:
-    """One file as it would be read. `mapping` is None for formats that need none, or where none could be guessed.
+    """One file as it would be read. `mapping` is None for formats that need none, or if none could be guessed.
 
-    `is_readable`: at least one of the first rows parses.
+    `is_readable`: at least one of the first rows can be parsed.
     """
 
     name: str
@@ -69,7 +69,7 @@ class SourcePreview:
 
 @dataclass(frozen=True, slots=True)
 class ImportPreview:
-    """What would be imported: the first rows of each file, under which benchmark name."""
+    """What would be imported: the first rows of each file, and the benchmark name."""
 
     location: str
     benchmark: str
@@ -78,7 +78,7 @@ class ImportPreview:
 
 @dataclass(frozen=True, slots=True)
 class ImportIssues:
-    """Rows of an import to look at, at most MAX_ISSUES; `total` counts all of the severity asked for."""
+    """Rows of an import to check, at most MAX_ISSUES; `total` counts all of the requested severity."""
 
     run_id: str
     rows: tuple[ImportIssue, ...]
@@ -95,13 +95,13 @@ def preview_import(
     benchmark: str | None = None,
     encoding: str | None = None,
 ) -> ImportPreview:
-    """Reads only the first rows; nothing is kept.
+    """Reads only the first rows; stores nothing.
 
     Args:
         location: a file, a folder, or `hf:ID`.
 
     Raises:
-        PermissionDeniedError, InputError (nothing there that can be read).
+        PermissionDeniedError, InputError (nothing readable there).
     """
     require_lead(desk, actor, "import.preview", location)
     name = benchmark or benchmark_name(location)
@@ -123,15 +123,15 @@ def start_import(
     benchmark: str | None = None,
     encoding: str | None = None,
 ) -> Run:
-    """Queue the import; counts of new, same, changed and refused stand in the run's result at its end.
+    """Queues the import; the run's result will have the counts of new, same, changed and refused rows.
 
     Raises:
-        PermissionDeniedError, InputError (nothing there that can be read, no such format, a mapping that cannot be).
+        PermissionDeniedError, InputError (nothing readable there, no such format, an invalid mapping).
     """
     require_lead(desk, actor, "import.start", location)
     declared = _known_format(format_name)
     is_on_hub = location.startswith(HUB_PREFIX)
-    # A data set of the hub is downloaded by the job, which may take long; what is here is looked at first.
+    # A hub dataset is downloaded by the job, which may take long; local files are checked first.
     for source in [] if is_on_hub else inspect(location, encoding=encoding):
         if format_of(source, declared, mapping) == "generic" and source.rows_seen:
             mapping_of(source, mapping)
@@ -148,10 +148,10 @@ def start_import(
 
 
 def refusals(desk: Desk, actor: Actor, *, run_id: str, severity: Severity = "refused") -> ImportIssues:
-    """The rows that an import refused, found suspect, or has a notice on.
+    """The rows that an import refused, flagged as suspect, or has a notice on.
 
     Raises:
-        NotFoundError: no such run, or it is no import or has not got that far.
+        NotFoundError: no such run, or it is not an import or has no results yet.
         InputError: no such severity.
     """
     if severity not in SEVERITIES:
@@ -159,24 +159,26 @@ def refusals(desk: Desk, actor: Actor, *, run_id: str, severity: Severity = "ref
     run = desk.supervisor.get(run_id)
     folder = RunFolder(Path(run.folder))
     if run.kind != "import" or not folder.has_output("issues"):
-        raise NotFoundError(f"run {run_id} ({run.kind}, {run.state}) has no list of refused rows")
+        raise NotFoundError(
+            f"run {run_id} ({run.kind}, {run.state}) has no list of refused rows; give a finished import"
+        )
     found = [row for row in folder.read_output("issues").to_pylist() if row["severity"] == severity]
     return ImportIssues(run_id, tuple(ImportIssue(**row) for row in found[:MAX_ISSUES]), len(found))
 
 
 def keep_upload(desk: Desk, actor: Actor, *, name: str, content: bytes) -> str:
-    """Put an uploaded file into the state folder; where it lies, for `preview_import` and `start_import`.
+    """Stores an uploaded file in the state folder; returns its path for `preview_import` and `start_import`.
 
     Raises:
-        PermissionDeniedError, InputError (a kind of file that is not read, empty, or too large), SetupError (no room).
+        PermissionDeniedError, InputError (unsupported, empty or too large), SetupError (no disk space).
     """
     require_lead(desk, actor, "import.upload", name)
-    # Only the last part of the name is kept, so that no path in it can lead out of the folder.
+    # Only the last part of the name is used, so that no path in it can lead out of the folder.
     bare = _SAFE_NAME.sub("_", re.split(r"[/\\]", name)[-1]).lstrip(".")
     if Path(bare).suffix.lower() not in SUFFIXES:
-        raise InputError(f"upload {name!r}: this kind of file is not read; use {', '.join(SUFFIXES)}")
+        raise InputError(f"upload {name!r}: this kind of file is not supported; use {', '.join(SUFFIXES)}")
     if not content:
-        raise InputError(f"upload {name!r} is empty")
+        raise InputError(f"upload {name!r} is empty; choose another file")
     if len(content) > MAX_UPLOAD_BYTES:
         raise InputError(f"upload {name!r} is over {MAX_UPLOAD_BYTES // 2**20} MiB; import it by its path instead")
     folder = desk.settings.state / "uploads" / secrets.token_hex(4)
@@ -186,7 +188,9 @@ def keep_upload(desk: Desk, actor: Actor, *, name: str, content: bytes) -> str:
         file.write_bytes(content)
     except OSError as exc:
         shutil.rmtree(folder, ignore_errors=True)
-        raise SetupError(f"upload {name!r} cannot be kept in {folder}: {exc.strerror}; make room there") from exc
+        raise SetupError(
+            f"upload {name!r} cannot be stored in {folder}: {exc.strerror}; free disk space there"
+        ) from exc
     audit(desk, actor, "import.upload", bare, size_bytes=len(content))
     return str(file)
 

@@ -1,4 +1,4 @@
-"""Training as a person, or a schedule, starts it: a verifier from people's labels, a generator from accepted variants.
+"""Starting a training, by a person or the schedule: a verifier from labels, a generator from accepted variants.
 
 Owns the job's settings; its inputs are `ui.desk.training.inputs`, and what becomes of the model `ui.desk.model_ingest`.
 One run of a role at a time: the supervisor refuses a second with the first one's name.
@@ -56,37 +56,39 @@ def retrain_verifier(
     seed: int = 0,
     elsewhere: bool = False,
 ) -> Run:
-    """Train a verifier on the labels of now. The first becomes champion, a later one challenger, and meets the gate.
+    """Trains a verifier on the current labels. The first becomes champion; a later one challenger, and goes to the gate.
 
     Args:
         kind: `feature` takes seconds; `language` fine-tunes a language model.
-        method: of a language model: `era` asks for each dimension, `ira` once for validity.
-        base_model: of a language model: a folder or hub id; what the settings name, else the embedded one if None.
-        lora_rank: of a language model; None trains all weights.
-        max_labels: learn from at most so many, of which 30 % are among the first; all if None.
-        target_precision: 0.5 to 1 (excluded), of what the verifier will call valid.
-        compare_methods: train a language model by both methods on the same rows, and say how they compare.
-        sft: TRL's own options by their names, in place of ours; without secrets.
+        method: for a language model: `era` judges each dimension, `ira` judges validity in one pass.
+        base_model: for a language model: a folder or hub id; None for the one in the settings, else the embedded one.
+        lora_rank: for a language model; None trains all weights.
+        max_labels: the maximum number of training labels, 30 % of them from the first labels; None for all.
+        target_precision: required precision of what the verifier accepts as valid, from 0.5 to below 1.
+        compare_methods: train a language model with both methods on the same rows, and report both.
+        sft: TRL's own options by name, overriding ours; no secrets.
         elsewhere: for a worker machine: the run waits for `sagedesk run export`.
 
     Raises:
-        PermissionDeniedError, InputError (a setting that cannot be, or one of a language model without one).
-        ConflictError: a verifier is being trained already, or the labels of now cannot teach one; says why.
+        PermissionDeniedError, InputError (an invalid setting, or a language model's setting for another kind).
+        ConflictError: a verifier is already being trained, or the current labels are not enough; says why.
     """
     require_lead(desk, actor, "verifier.retrain", kind)
     if kind not in VERIFIER_KINDS or method not in LANGUAGE_TRAININGS:
-        raise InputError(f"use a kind of {', '.join(VERIFIER_KINDS)} and a method of {', '.join(LANGUAGE_TRAININGS)}")
+        raise InputError(
+            f"use one of {', '.join(VERIFIER_KINDS)} as the kind and one of {', '.join(LANGUAGE_TRAININGS)} as the method"
+        )
     _check_seed(seed)
     _check_range("max_labels", max_labels, 1, _MAX_LABELS)
     _check_range("lora_rank", lora_rank, 1, _MAX_LORA_RANK)
     _refuse_secrets(sft)
     if not 0.5 <= target_precision < 1:
-        raise InputError(f"target precision {target_precision}: use 0.5 up to, not with, 1")
+        raise InputError(f"target precision {target_precision}: use a value from 0.5 to below 1")
     settings: dict[str, object] = {"verifier": kind, "target_precision": target_precision}
     if kind == "feature":
         if base_model or sft or compare_methods:
             raise InputError(
-                "a base model, TRL's options and a comparison of methods need a language model: choose it as the kind"
+                "a base model, TRL's options and a comparison of methods are for language models; use the kind `language`"
             )
         encoder = embedded_folder(EMBEDDED_ENCODER)
         settings["encoder"] = None if encoder is None else str(encoder)
@@ -137,25 +139,24 @@ def refresh_generator(
     seed: int = 0,
     elsewhere: bool = False,
 ) -> Run:
-    """Train a generator: on accepted variants, then by trial against the champion verifier; and compare it with before.
+    """Trains a generator on accepted variants (SFT), then with the champion verifier as reward (GRPO), and compares it.
 
     Args:
-        base_model: what is trained on, a folder or hub id; the generator in use if None.
-        types: those that it practises and is compared on.
-        sft_epochs: over the accepted variants.
+        base_model: the model to start from, a folder or hub id; None for the generator in use.
+        types: variant types for training and comparison.
+        sft_epochs: epochs on the accepted variants.
         lora_rank: None trains all weights.
-        sft: TRL's own options of the first stage by their names, in place of ours; `grpo` those of the second.
-            Without secrets.
+        sft: TRL's own options for the first stage by name, overriding ours; `grpo` for the second. No secrets.
         grpo_steps: 0 leaves the second stage out.
-        group_size: replies to one prompt that are held against each other.
+        group_size: replies per prompt that are compared with each other.
         vllm: how the second stage samples: `off` in the trainer, `colocate` beside it, `server` at `vllm_url`.
-        comparison_questions: held-out questions on which the generators before and after are compared.
+        comparison_questions: held-out questions for comparing the old and the new generator.
         skip_sft: start with the second stage.
         elsewhere: for a worker machine: the run waits for `sagedesk run export`.
 
     Raises:
-        PermissionDeniedError, InputError (a setting that cannot be).
-        ConflictError: a generator is being trained already, no verifier is there to reward, or nothing to learn from.
+        PermissionDeniedError, InputError (an invalid setting).
+        ConflictError: a generator is already being trained, or there is no verifier or nothing to learn from.
         ModelError: the verifier or the generator in use is not what was registered.
     """
     require_lead(desk, actor, "generator.refresh", base_model or "generator")
@@ -171,20 +172,22 @@ def refresh_generator(
     _refuse_secrets(sft)
     _refuse_secrets(grpo)
     if not 0 < sft_epochs <= 100:
-        raise InputError(f"sft_epochs {sft_epochs}: use more than 0, up to 100")
+        raise InputError(f"sft_epochs {sft_epochs}: use a value above 0 and up to 100")
     if skip_sft and grpo_steps == 0:
-        raise InputError("both stages are left out: nothing would be trained")
+        raise InputError("both training stages are switched off, so nothing would be trained; switch one on")
     if vllm not in VLLM_MODES or (vllm == "server") != (vllm_url is not None):
-        raise InputError(f"use vllm {', '.join(VLLM_MODES)}, and vllm_url with `server` alone")
+        raise InputError(f"use one of {', '.join(VLLM_MODES)} for vllm, and vllm_url only with `server`")
     if vllm_url is not None and (urlsplit(vllm_url).scheme not in ("http", "https") or "@" in vllm_url):
         raise InputError(f"vllm_url {vllm_url.rpartition('@')[2]!r}: use http://HOST:PORT, without a password in it")
     verifier = champion_verifier(desk.settings)
     if verifier is None:
-        raise ConflictError("no verifier is trained yet, and a generator learns from its word; train one first")
+        raise ConflictError(
+            "no verifier has been trained yet, and a generator needs one as its reward; train one first"
+        )
     settings: dict[str, object] = {
         "base_model": _model_reference(base_model or generator_in_use(desk.settings)),
         "reward_verifier": str(verified(verifier).folder),
-        # None: a verifier is trained for it, on other questions than the rewarding one has seen
+        # None: a judge is trained, on questions that the reward verifier has not seen
         "judge": None,
         "types": list(dict.fromkeys(types)),
         "sft": {"skip": skip_sft, "lora_rank": lora_rank, "num_train_epochs": sft_epochs, **(sft or {})},
@@ -210,11 +213,11 @@ def refresh_generator(
 
 
 def train_as_before(desk: Desk, actor: Actor, *, role: ModelRole) -> Run:
-    """With the settings of the champion's own training; with the usual ones where it is not known how it was trained.
+    """Trains with the settings of the champion's own training, or the default ones if those are unknown.
 
     Raises:
-        JobError: those settings do not fit any more.
-        PermissionDeniedError, InputError, ConflictError, ModelError: as a start with these settings.
+        JobError: those settings are no longer valid.
+        PermissionDeniedError, InputError, ConflictError, ModelError: like a start with these settings.
     """
     champion = aliased(desk.settings.models, role, "champion")
     known = None if champion is None else champion.origin.get("settings")
@@ -257,13 +260,13 @@ def _refuse_blocked(desk: Desk, actor: Actor, role: ModelRole, max_labels: int |
     with desk.store.read() as connection:
         going_on = RunTable(connection).in_states(["queued", "running", "away"])
     if any(run.kind == TRAINING_KINDS[role] for run in going_on):
-        return  # the supervisor refuses that, and names the run
+        return  # the supervisor refuses that, naming the run
     if blockers := preview_training(desk, actor, role=role, max_labels=max_labels).blockers:
         raise ConflictError(f"the {role} cannot be trained now: {'; '.join(blockers)}")
 
 
 def _settle_parts(desk: Desk) -> None:
-    """Every question gets its part for good. A short write: building the inputs takes seconds, and needs none."""
+    """Gives every question its permanent part, in a short write; building the inputs takes seconds but needs none."""
     with desk.store.write() as connection:
         ensure_parts(connection, desk.now())
 
@@ -275,18 +278,18 @@ def _submit(desk: Desk, actor: Actor, role: ModelRole, action: str, wanted: Subm
 
 
 def _parent(desk: Desk, role: ModelRole) -> Mapping[str, object]:
-    """The champion of now, for the lineage of what is trained."""
+    """The current champion, for the new model's lineage."""
     return {"parent": aliases(desk.settings.models, role).get("champion")}
 
 
 def _most_labels(model: RegisteredModel | None) -> int | None:
-    """As its training was asked for; None where it had all, or nothing is known of it."""
+    """The maximum requested for its training; None if there was none or it is unknown."""
     most = None if model is None else model.origin.get("max_labels")
     return most if isinstance(most, int) else None
 
 
 def _model_reference(named: str | None) -> str | None:
-    """An absolute folder, a hub id as it is, None for the embedded model. Raises InputError for what is neither."""
+    """An absolute folder, an unchanged hub id, or None for the embedded model. Raises InputError for anything else."""
     if named is None:
         return None
     folder = Path(named).expanduser()
@@ -295,18 +298,18 @@ def _model_reference(named: str | None) -> str | None:
     if is_hub_id(named):
         return named
     raise InputError(
-        f"base model {named!r}: no such folder; give one that holds config.json, or a hub id like owner/name"
+        f"base model {named!r}: no such folder; give a folder with a config.json, or a hub id such as owner/name"
     )
 
 
 def _refuse_secrets(options: object) -> None:
-    """Settings stand in the run's row, its folder and what is exported. Raises InputError, which tells names alone."""
+    """Settings are stored in the run's row, folder and exports. Raises InputError, which gives only names."""
     if not isinstance(options, Mapping):
         return
     for name, value in options.items():
         lowered = str(name).lower()
         if lowered.endswith(_SECRET_ENDINGS) and lowered not in _TEXT_TOKENS:
-            raise InputError(f"{name}: settings are kept in the open; leave tokens, passwords and keys out")
+            raise InputError(f"{name}: settings are stored in plain text; leave out tokens, passwords and keys")
         if isinstance(value, str) and "@" in value.partition("://")[2]:
             raise InputError(f"{name}: use http://HOST:PORT, without a password in it")
         _refuse_secrets(value)

@@ -1,7 +1,7 @@
-"""Which model is in use: a lead promotes one with a note, or goes back. Refuses what its comparison does not carry.
+"""Promotion and rollback by a lead, with a note. Refuses a promotion that the comparison does not support.
 
-A sign-off is written to the store first, then the aliases change, then what waits for review is judged anew. A desk
-that ends in between does the rest at its next start: the newest sign-off says which model is in use.
+The sign-off is written to the store first, then the aliases change, then the review queue is judged again. A desk that
+stops in between completes this at its next start: the newest sign-off says which model is in use.
 """
 
 import threading
@@ -29,12 +29,12 @@ from ui.desk.sign_offs import follow_change
 
 MAX_NOTE_CHARACTERS: Final = 2_000
 
-# Two leads sign one after the other, so that the aliases end as the newest sign-off says.
+# Sign-offs are serialised, so that the aliases match the newest one.
 _signing = threading.Lock()
 
 
 class _Evidence(NamedTuple):
-    """`outcome` is what comparison `run_id` said; `lack` why it does not carry a promotion, empty where it does."""
+    """`outcome` is the result of comparison `run_id`; `lack` says why it does not support a promotion, or is empty."""
 
     run_id: RunId | None
     outcome: str
@@ -42,16 +42,16 @@ class _Evidence(NamedTuple):
 
 
 def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite_gate: bool = False) -> ModelInfo:
-    """Make a registered model the champion; the one before stays as `previous`. Afterwards the queue is judged anew.
+    """Makes a registered model the champion; the old one stays as `previous`. The queue is then judged again.
 
     Args:
-        note: why, in the lead's words; it stands in the sign-off.
-        despite_gate: although the gate did not pass, or (a generator) nothing was compared; the sign-off says so.
+        note: the lead's reason, stored in the sign-off.
+        despite_gate: promote although the gate did not pass or, for a generator, without a comparison; recorded.
 
     Raises:
         PermissionDeniedError, NotFoundError.
         InputError: no note.
-        ConflictError: it is champion already, or its comparison with the champion does not carry it.
+        ConflictError: it is already champion, or its comparison with the champion does not support it.
         ModelError: its files are not what was registered; the champion stays.
         JobError: it is champion, but the run that judges the queue cannot start.
     """
@@ -61,7 +61,7 @@ def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite
         model = find_model(desk.settings.models, model_id)
         before = aliases(desk.settings.models, model.role).get("champion")
         if before == model_id:
-            raise ConflictError(f"{model.role} {model_id} is the champion already")
+            raise ConflictError(f"{model.role} {model_id} is already the champion")
         verified(model)
         with desk.store.read() as connection:
             evidence = _evidence(connection, model, before)
@@ -84,16 +84,16 @@ def promote_model(desk: Desk, actor: Actor, *, model_id: str, note: str, despite
 
 
 def rollback_model(desk: Desk, actor: Actor, *, role: ModelRole, note: str) -> ModelInfo | None:
-    """Champion and previous change places; done twice, all is as before. Afterwards the queue is judged anew.
+    """Champion and previous change places; doing it twice restores the original state. The queue is then judged again.
 
     Returns:
-        The champion; None where no registered generator is in use any more.
+        The champion; None if no registered generator is in use any longer.
 
     Raises:
         PermissionDeniedError.
         InputError: no note, or no such role.
         ConflictError: there is nothing to go back to.
-        ModelError: the files of the one before are not what was registered; the champion stays.
+        ModelError: the previous model's files have changed; the champion stays.
         JobError: it is done, but the run that judges the queue cannot start.
     """
     require_lead(desk, actor, "model.rollback", role)
@@ -136,13 +136,13 @@ def _readable_evidence(connection: Connection, model: RegisteredModel, champion_
     if model.role == "generator":
         run_id = model.origin.get("run_id")
         if comparison_of_model(model) is None:
-            return _Evidence(None, "", "was never compared with the one before; refresh it again")
+            return _Evidence(None, "", "has no comparison with its predecessor; refresh it again")
         return _Evidence(None if run_id is None else RunId(str(run_id)), "compared", "")
     if champion_id is None:
         return _Evidence(None, "", "")
     gate = standing_gate(connection, model.model_id, champion_id)
     if gate is None:
-        lack = f"was not compared with the champion of now; `sagedesk model compare {model.model_id}` does"
+        lack = f"has not been compared with the current champion; run `sagedesk model compare {model.model_id}`"
         return _Evidence(None, "", lack)
     outcome = gate.report.outcome
     if outcome == "passes":
@@ -154,9 +154,9 @@ def _readable_evidence(connection: Connection, model: RegisteredModel, champion_
 def _note(note: str) -> str:
     words = note.strip()
     if not words:
-        raise InputError("write a note: why this model; it stands in the sign-off")
+        raise InputError("write a note saying why; it is recorded in the sign-off")
     if len(words) > MAX_NOTE_CHARACTERS:
-        raise InputError(f"the note has {len(words):,} characters; {MAX_NOTE_CHARACTERS:,} are kept at most")
+        raise InputError(f"the note has {len(words):,} characters; shorten it to {MAX_NOTE_CHARACTERS:,}")
     return words
 
 

@@ -1,6 +1,6 @@
-"""Models as a person sees them: which are at hand, which is in use, what one is and came from. Refuses to change them.
+"""Lists and shows models: which are available, which is in use, and their provenance. Refuses to change them.
 
-Comparing is `ui.desk.usecases.gates`, putting in use and taking back `ui.desk.usecases.model_promotion`, training
+Comparisons are in `ui.desk.usecases.gates`, promotion and rollback in `ui.desk.usecases.model_promotion`, training in
 `ui.desk.usecases.learning`.
 """
 
@@ -28,7 +28,7 @@ from ui.desk.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class ModelDetail:
-    """A registered model with what is known of it.
+    """A registered model in detail.
 
     `files` maps names to SHA-256. `origin` holds run, data, splits, settings, seed, versions, parent and the run's
     counts. `gate` is the newest comparison with the champion of now (of the champion itself: the newest it stood in)
@@ -66,7 +66,7 @@ def list_models(desk: Desk, actor: Actor) -> list[ModelInfo]:
 
 
 def show_model(desk: Desk, actor: Actor, *, model_id: str) -> ModelDetail:
-    """Raises NotFoundError, or ModelError for one whose manifest is damaged."""
+    """Raises NotFoundError, or ModelError if the manifest is damaged."""
     model = find_model(desk.settings.models, model_id)
     champion = aliases(desk.settings.models, model.role).get("champion")
     unreadable: list[str] = []
@@ -107,7 +107,7 @@ def _noted(unreadable: list[str]) -> Iterator[None]:
 
 
 def _own_generator(settings: Settings) -> ModelInfo:
-    """The generator that the settings name, else the embedded one."""
+    """The generator named in the settings, otherwise the embedded one."""
     has_champion = "champion" in aliases(settings.models, "generator")
     if settings.model is None:
         folder = embedded_folder(EMBEDDED_GENERATOR)

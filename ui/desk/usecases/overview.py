@@ -1,4 +1,4 @@
-"""The whole at a glance, and the store's backup."""
+"""The overview, and the store's backup."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ from ui.desk.usecases.questions import Benchmark
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One snapshot: how far the work has come, what waits, and how Label Studio is.
+    """A snapshot of progress, backlog and the Label Studio sync.
 
-    `unverified` counts what `variant verify` would judge while there is one verifier.
+    `unverified` counts what `variant verify` would judge if there were one verifier.
     """
 
     funnel: Funnel
@@ -31,14 +31,14 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A whole copy of the store."""
+    """A complete copy of the store."""
 
     file: str
     size_bytes: int
 
 
 def overview(desk: Desk, actor: Actor) -> Overview:
-    """Reads only; for everybody."""
+    """Read-only; for everybody."""
     with desk.store.read() as connection:
         table = OverviewTable(connection)
         return Overview(
@@ -53,15 +53,15 @@ def overview(desk: Desk, actor: Actor) -> Overview:
 
 
 def back_up(desk: Desk, actor: Actor, *, to: Path) -> Backup:
-    """A consistent copy of the store while the desk goes on.
+    """Writes a consistent copy of the store while the desk keeps running.
 
     Raises:
-        PermissionDeniedError, ConflictError (something is there already), StoreError (it cannot be written).
+        PermissionDeniedError, ConflictError (the target exists), StoreError (it cannot be written).
     """
     require_lead(desk, actor, "store.backup", str(to))
     target = to / f"sagedesk-{desk.now():%Y%m%d-%H%M%S}.duckdb" if to.is_dir() else to
     if target.exists():
-        raise ConflictError(f"{target} is there already; name a file that is not, or a folder")
+        raise ConflictError(f"{target} already exists; name a new file, or a folder")
     desk.store.backup(target)
     audit(desk, actor, "store.backup", str(target))
     return Backup(str(target), target.stat().st_size)

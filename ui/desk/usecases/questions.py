@@ -1,7 +1,7 @@
-"""Questions and their variants as a person browses them. Reads only.
+"""Browsing questions and their variants. Read-only.
 
-A verdict on a blind item is not part of any answer until the person who asks has labelled the item; what others
-said of an item is shown to annotators only after their own answer.
+Verdicts on a blind item are withheld until the actor has labelled it; annotators see other people's answers only after
+their own.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _MAX_OFFSET: Final = 2**62  # DuckDB's offset is a BIGINT
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A source of questions and how many current ones it has."""
+    """A benchmark and its number of current questions."""
 
     name: str
     questions: int
@@ -51,7 +51,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPage:
-    """One screenful in source order; `total` counts all matches, `benchmarks` the whole store."""
+    """One page in source order; `total` counts all matches, `benchmarks` covers the whole store."""
 
     items: tuple[Question, ...]
     total: int
@@ -61,7 +61,7 @@ class QuestionPage:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateReport:
-    """Questions that are one question to a split, together; at most MAX_ROWS groups, `total` counts all."""
+    """Groups of questions that splits treat as one; at most MAX_ROWS groups, `total` counts all."""
 
     groups: tuple[tuple[Question, ...], ...]
     total: int
@@ -77,9 +77,9 @@ class CurrentLabel:
 
 @dataclass(frozen=True, slots=True)
 class VariantDetail:
-    """A variant with all that is known of it. `verdicts` is empty while the item is `is_blind` to who asks.
+    """A variant in detail. `verdicts` is empty while the item is blind to the actor (`is_blind`).
 
-    `passes_contract` is None where the contract was never checked. `labels` are those that stand: no deleted ones.
+    `passes_contract` is None if the contract was never checked. `labels` excludes deleted ones.
     """
 
     variant: Variant
@@ -94,7 +94,7 @@ class VariantDetail:
 
 @dataclass(frozen=True, slots=True)
 class VariantPage:
-    """One screenful, newest first."""
+    """One page, newest first."""
 
     items: tuple[VariantDetail, ...]
     total: int
@@ -112,7 +112,7 @@ class QuestionDetail:
 def search_questions(
     desk: Desk, actor: Actor, *, search: str = "", benchmark: str | None = None, offset: int = 0, limit: int = 50
 ) -> QuestionPage:
-    """`search` is plain text, found in context, options, subject and source key, or the id itself."""
+    """`search` is plain text, matched in context, options, subject and source key, or an exact id."""
     offset, limit = _bounds(offset, limit)
     with desk.store.read() as connection:
         table = QuestionTable(connection)
@@ -122,7 +122,7 @@ def search_questions(
 
 
 def duplicate_questions(desk: Desk, actor: Actor) -> DuplicateReport:
-    """Current questions that are the same but for case, space, normal form or option order, most copies first."""
+    """Current questions that differ only in case, space, Unicode form or option order, largest groups first."""
     with desk.store.read() as connection:
         table = QuestionTable(connection)
         groups = table.duplicate_groups()
@@ -173,7 +173,7 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
     questions = QuestionTable(connection).by_ids({variant.question_id for variant in variants})
     verdicts = VerdictTable(connection).latest_for(ids)
     checks = ContractCheckTable(connection).by_variant(ids)
-    # The command line is where engineers measure; it labels nothing.
+    # Engineers measure on the command line, which cannot label.
     blind = frozenset[VariantId]() if actor == OPERATOR else QueueTable(connection).blind_to(ids, actor.name)
     labels = _labels(connection, actor, ids)
     decisions = DecisionTable(connection).by_ids(ids)
@@ -195,7 +195,7 @@ def _details(connection: Connection, actor: Actor, variants: Sequence[Variant]) 
 def _labels(
     connection: Connection, actor: Actor, ids: Sequence[VariantId]
 ) -> dict[VariantId, tuple[CurrentLabel, ...]]:
-    """Of the variants on which there are labels that `actor` may see."""
+    """Labels by variant, as far as `actor` may see them."""
     shown = {}
     for variant_id, annotations in AnnotationTable(connection).current_of_variants(ids).items():
         standing = [annotation for annotation in annotations if not annotation.is_deleted]

@@ -1,4 +1,4 @@
-"""Releases: create one from what is accepted, list, show, and prove that a folder is still what was released."""
+"""Releases: create one from accepted variants, list, show, and verify that a folder is unchanged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ui.desk.context import Actor, Desk, audit, require_lead
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDetail:
-    """A release with what its manifest says; `variants` and `questions` are counts."""
+    """A release with figures from its manifest; `variants` and `questions` are counts."""
 
     release: Release
     code_version: str
@@ -24,7 +24,7 @@ class ReleaseDetail:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseProof:
-    """`problems` names each file that was changed, lost or added; empty when the release is intact."""
+    """`problems` names each changed, missing or added file; empty if the release is intact."""
 
     name: str
     folder: str
@@ -33,11 +33,11 @@ class ReleaseProof:
 
 
 def create_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
-    """Freeze everything accepted now under `name`, whole or not at all.
+    """Freezes all accepted variants under `name`, completely or not at all.
 
     Raises:
-        PermissionDeniedError: `actor` is no lead.
-        ReleaseError: name bad or taken, nothing accepted, or the disk refuses.
+        PermissionDeniedError: `actor` is not a lead.
+        ReleaseError: the name is invalid or taken, nothing is accepted, or the disk fails.
     """
     require_lead(desk, actor, "release.create", name)
     releases.check_name(name)
@@ -80,14 +80,14 @@ def list_releases(desk: Desk, actor: Actor) -> list[Release]:
 
 
 def show_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseDetail:
-    """Raises NotFoundError for an unknown name, ReleaseError when its manifest cannot be read."""
+    """Raises NotFoundError for an unknown name, ReleaseError if its manifest cannot be read."""
     with desk.store.read() as connection:
         release = ReleaseTable(connection).get(name)
     return _detail(release)
 
 
 def verify_release(desk: Desk, actor: Actor, *, name: str) -> ReleaseProof:
-    """Compare the folder with what was released. Raises NotFoundError for an unknown name."""
+    """Compares the folder with the original release. Raises NotFoundError for an unknown name."""
     with desk.store.read() as connection:
         release = ReleaseTable(connection).get(name)
     problems = tuple(releases.verify_release(Path(release.folder), release.manifest_sha256))

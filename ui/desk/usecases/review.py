@@ -1,7 +1,7 @@
-"""Reviewing: the next item, drafts, answers, skip, later, undo, what is saved and what is synced.
+"""Reviewing: the next item, drafts, answers, skip, later, undo, and what is saved and synced.
 
-Blindness is enforced here: an item that is blind to the actor carries no verdict, so none can reach the browser, and
-the blind flag of a label is decided from the store, never taken from a form.
+Blindness is enforced here: an item that is blind to the actor has no verdicts, so none can reach the browser, and a
+label's blind flag is decided from the store, never taken from a form.
 """
 
 import secrets
@@ -32,8 +32,8 @@ from ui.desk.context import Actor, Desk, audit, require_lead
 class ReviewItem:
     """One item as the actor may see it. While `is_blind`, `verdicts` is empty.
 
-    `was_blind`: drawn blind and since revealed to the actor by their own answer. `verdicts` come in the order of the
-    dimensions. `token` makes one rendered form one label.
+    `was_blind`: drawn blind, and revealed to the actor after their own answer. `verdicts` are in the order of the
+    dimensions. `token` ensures that one rendered form makes one label.
     """
 
     question: Question
@@ -52,13 +52,13 @@ class ReviewItem:
 
     @property
     def verifier_version(self) -> str | None:
-        """Whose verdicts are in sight."""
+        """The verifier whose verdicts are shown."""
         return self.verdicts[0].verifier_version if self.verdicts else None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """`synced_at` is set only after Label Studio's read-back. `is_synced_elsewhere`: a Label Studio is configured."""
+    """`synced_at` is set only after reading back from Label Studio. `is_synced_elsewhere`: one is configured."""
 
     saved_at: datetime | None
     synced_at: datetime | None
@@ -67,7 +67,7 @@ class SyncState:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """`waiting` counts what is open to the actor; `blind_share` is that of entries to come, 0..1."""
+    """`waiting` counts items open to the actor; `blind_share`, 0..1, applies to new items."""
 
     total: int
     done: int
@@ -78,7 +78,7 @@ class QueueStatus:
 
 
 def next_item(desk: Desk, actor: Actor) -> ReviewItem | None:
-    """Reserve and return the actor's next item; None when nothing waits for them."""
+    """Reserves and returns the actor's next item; None if nothing is waiting for them."""
     now = desk.now()
     with desk.store.write() as connection:
         queued = QueueTable(connection).first_for(actor.name, overlap=ANNOTATORS_PER_ITEM, now=now)
@@ -89,11 +89,11 @@ def next_item(desk: Desk, actor: Actor) -> ReviewItem | None:
 
 
 def open_item(desk: Desk, actor: Actor, *, variant_id: VariantId) -> ReviewItem:
-    """Reserve and return one item by id, as a page's address names it.
+    """Reserves and returns an item by id, as given in a page's address.
 
     Raises:
         NotFoundError: it is not in the queue.
-        PermissionDeniedError: another person has it open; the attempt is audited.
+        PermissionDeniedError: somebody else has it open; the attempt is audited.
     """
     now = desk.now()
     holder = None
@@ -107,14 +107,14 @@ def open_item(desk: Desk, actor: Actor, *, variant_id: VariantId) -> ReviewItem:
 
 
 def renew(desk: Desk, actor: Actor, *, variant_id: VariantId) -> bool:
-    """Keep the reservation of the item that is open; False when another person has it by now."""
+    """Renews the reservation of the open item; False if somebody else has it by now."""
     now = desk.now()
     with desk.store.write() as connection:
         return take_lease(connection, variant_id, actor.name, now=now) is not None
 
 
 def save_draft(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> datetime | None:
-    """Keep what is filled in so far; when it was kept. None where the form `token` was submitted meanwhile."""
+    """Saves what is filled in so far; returns when. None if the form with this `token` was submitted meanwhile."""
     now = desk.now()
     with desk.store.write() as connection:
         if FormTokenTable(connection).find(token) is not None:
@@ -136,32 +136,32 @@ def save_draft(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, f
 
 
 def submit(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> Saved:
-    """One label, whatever happens: annotation, outbox row, decision, draft and audit in one transaction.
+    """Saves exactly one label: annotation, outbox row, decision, draft and audit in one transaction.
 
-    The first answer to a blind item is a blind label; a change after the reveal is a further, assisted revision.
+    The first answer to a blind item is a blind label; a change after the reveal is another, assisted revision.
 
     Raises:
         InputError: an answer is missing and the item is not flagged, or the form does not fit the variant.
-        ConflictError: another person has the item open.
+        ConflictError: somebody else has the item open.
     """
     if not form.answers.is_complete and not form.is_flagged:
         missing = [dimension.name for dimension in DIMENSIONS if form.answers.of(dimension.key) is None]
-        raise InputError(f"no answer yet on: {', '.join(missing)}; answer, or flag the item to send it as it is")
+        raise InputError(f"no answer yet on: {', '.join(missing)}; answer, or flag the item to submit it as it is")
     return _label(desk, actor, variant_id=variant_id, token=token, form=form, is_skipped=False)
 
 
 def skip(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> Saved:
-    """Say that the actor cannot judge it: a state of its own, never a negative label."""
+    """Records that the actor cannot judge it: a separate state, never a negative label."""
     return _label(desk, actor, variant_id=variant_id, token=token, form=form, is_skipped=True)
 
 
 def flag(desk: Desk, actor: Actor, *, variant_id: VariantId, token: str, form: AnswerForm) -> Saved:
-    """Put the item before a lead with whatever is answered so far."""
+    """Refers the item to a lead, with whatever is answered so far."""
     return submit(desk, actor, variant_id=variant_id, token=token, form=replace(form, is_flagged=True))
 
 
 def later(desk: Desk, actor: Actor, *, variant_id: VariantId) -> None:
-    """To the end of the actor's own queue; the draft stays."""
+    """Moves it to the end of the actor's own queue; the draft is kept."""
     now = desk.now()
     with desk.store.write() as connection:
         queued_item(connection, variant_id)
@@ -171,7 +171,7 @@ def later(desk: Desk, actor: Actor, *, variant_id: VariantId) -> None:
 
 
 def undo(desk: Desk, actor: Actor, *, variant_id: VariantId | None) -> ReviewItem:
-    """Back to the item that the actor answered before `variant_id`, with its answers; a change is a new revision.
+    """Reopens the item that the actor answered before `variant_id`, with its answers; a change is a new revision.
 
     Raises:
         NotFoundError: there is none.
@@ -179,7 +179,7 @@ def undo(desk: Desk, actor: Actor, *, variant_id: VariantId | None) -> ReviewIte
     with desk.store.read() as connection:
         previous = QueueTable(connection).answered_before(actor.name, variant_id)
     if previous is None:
-        raise NotFoundError("you have answered no earlier item")
+        raise NotFoundError("there is no earlier item that you have answered; take the next one")
     if variant_id is not None:
         with desk.store.write() as connection:
             release_lease(connection, variant_id, actor.name)
@@ -187,7 +187,7 @@ def undo(desk: Desk, actor: Actor, *, variant_id: VariantId | None) -> ReviewIte
 
 
 def sync_state(desk: Desk, actor: Actor) -> SyncState:
-    """Of the actor's newest label: when it was saved, and when Label Studio was seen to have it."""
+    """For the actor's newest label: when it was saved, and when it was confirmed in Label Studio."""
     with desk.store.read() as connection:
         last = QueueTable(connection).last_answer(actor.name)
         synced_at = None if last is None else OutboxTable(connection).synced_at(last.annotation_id, last.revision)
@@ -210,11 +210,11 @@ def queue_status(desk: Desk, actor: Actor) -> QueueStatus:
 
 
 def set_blind_share(desk: Desk, actor: Actor, *, share: float) -> None:
-    """For entries to come; what is queued keeps its draw.
+    """Applies to new items; queued ones keep their draw.
 
     Raises:
         InputError: outside 0..1.
-        PermissionDeniedError: the actor is no lead.
+        PermissionDeniedError: the actor is not a lead.
     """
     require_lead(desk, actor, "queue.set_blind_share", f"{share}")
     if not 0 <= share <= 1:

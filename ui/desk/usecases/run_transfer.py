@@ -1,6 +1,6 @@
-"""Runs that a worker machine does: export takes a run's folder there, collect brings back what it made.
+"""Runs on a worker machine: export writes a run's folder for it, collect brings back the outputs.
 
-Refuses to take in the folder of another run, one whose inputs were changed, or one that is not finished.
+Refuses the folder of another run, one with changed inputs, or one that is not finished.
 """
 
 import shutil
@@ -30,13 +30,13 @@ from ui.desk.context import Actor, Desk, audit, require_lead
 from ui.desk.runs.supervisor import refuse_to_send
 
 _SCRATCH: Final = ".collect-"
-# Whoever collects clears away what an interrupted one left; that of one which goes on looks the same.
+# One at a time: collecting removes leftovers of interrupted attempts, which look like a running one's.
 _collecting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """`path` is the folder or tar file; `models` the copies in it, by the references in the settings."""
+    """`path` is the folder or tar file; `models` the copies in it, by their references in the settings."""
 
     run: Run
     path: str
@@ -45,25 +45,25 @@ class ExportedRun:
 
 
 def export_run(desk: Desk, actor: Actor, *, run_id: str, to: Path) -> ExportedRun:
-    """Write the run with its inputs, what it has so far and the models it names; from here on it is away.
+    """Writes the run with its inputs, progress and models; from then on the run is away.
 
     Args:
-        to: a new folder or, ending in `.tar`, a new file; in a folder that is there it is named after the run.
+        to: a new folder or, ending in `.tar`, a new file; within an existing folder it is named after the run.
 
     Raises:
         PermissionDeniedError, NotFoundError.
-        InputError: an import, which reads what is on this machine.
-        ConflictError: the run works or is done, another training of its role is open, or the place is taken.
-        JobError: it cannot be written; then nothing is left there, and the run is as it was.
+        InputError: it is an import, which reads files on this machine.
+        ConflictError: the run is running or done, another training of its role is open, or the target exists.
+        JobError: it cannot be written; then nothing is left there, and the run is unchanged.
     """
     require_lead(desk, actor, "run.export", run_id)
     run = desk.supervisor.get(run_id)
     refuse_to_send(run)
     if run.kind == "import":
-        raise InputError(f"run {run_id} is an import, which reads files of this machine; resume it here")
+        raise InputError(f"run {run_id} is an import, which reads files on this machine; resume it here")
     goal = to / run_id if to.is_dir() else to
     if goal.exists():
-        raise ConflictError(f"{goal} is there already; name a new folder or a new .tar file")
+        raise ConflictError(f"{goal} already exists; name a new folder or a new .tar file")
     folder = RunFolder(Path(run.folder))
     copies = model_copies(folder.spec().settings)
     try:
@@ -75,7 +75,9 @@ def export_run(desk: Desk, actor: Actor, *, run_id: str, to: Path) -> ExportedRu
                 write_folder(scratch / "run", members(folder, copies))
             (scratch / "run").rename(goal)
     except OSError as exc:
-        raise JobError(f"exporting run {run_id} to {goal}: {exc.strerror or exc}; free room or name another") from exc
+        raise JobError(
+            f"exporting run {run_id} to {goal}: {exc.strerror or exc}; free disk space, or name another target"
+        ) from exc
     try:
         run = desk.supervisor.send_away(run_id, f"exported to {goal}")
     except BaseException:
@@ -86,16 +88,16 @@ def export_run(desk: Desk, actor: Actor, *, run_id: str, to: Path) -> ExportedRu
 
 
 def collect_run(desk: Desk, actor: Actor, *, run_id: str, source: Path) -> Run:
-    """Take in what a worker made of the run; then all goes as if it had ended here. Again it changes nothing.
+    """Takes over a worker's outputs, as if the run had ended here. Doing it again changes nothing.
 
     Args:
-        source: the run folder as the worker left it, or a tar file of it.
+        source: the run folder from the worker, or a tar file of it.
 
     Raises:
         PermissionDeniedError, NotFoundError.
-        InputError: it is another run's folder, its inputs were changed, or it holds what must not be taken in.
-        ConflictError: the worker has not finished, or the run waits, works or ended differently here.
-        JobError: it cannot be copied; then the run is as it was.
+        InputError: it is another run's folder, has changed inputs, or contains something unsafe.
+        ConflictError: the worker has not finished, or the run is queued, running or ended differently here.
+        JobError: it cannot be copied; then the run is unchanged.
     """
     require_lead(desk, actor, "run.collect", run_id)
     with _collecting:
@@ -106,11 +108,11 @@ def collect_run(desk: Desk, actor: Actor, *, run_id: str, source: Path) -> Run:
 
 
 def _collected(desk: Desk, run_id: str, source: Path) -> tuple[Run, bool]:
-    """The run as it then stands, and whether this changed anything. For one thread at a time."""
+    """The resulting run, and whether anything changed. Not thread-safe."""
     run = desk.supervisor.get(run_id)
     home = RunFolder(Path(run.folder))
     if not source.exists():
-        raise InputError(f"{source} is not there; give the folder or tar file that came back from the worker")
+        raise InputError(f"{source} does not exist; give the folder or tar file that came back from the worker")
     try:
         with _scratch_in(home.path) as scratch:
             made, trash = scratch / "made", scratch / "before"
@@ -120,8 +122,8 @@ def _collected(desk: Desk, run_id: str, source: Path) -> tuple[Run, bool]:
             result = RunFolder(root).result()
             if result is None:
                 raise ConflictError(
-                    f"the worker has not finished run {run_id}: there is no result in {source}; "
-                    f"wait for it, or start `python -m engine.jobs` there again"
+                    f"the worker has not finished run {run_id}: {source} has no result; "
+                    f"wait for it, or run `python -m engine.jobs` there again"
                 )
             if run.state == "done" and result == home.result():
                 return run, False
@@ -132,14 +134,16 @@ def _collected(desk: Desk, run_id: str, source: Path) -> tuple[Run, bool]:
                 run_id, lambda folder: None if is_at_home else put_in_place(made, folder.path, trash)
             )
     except OSError as exc:
-        raise JobError(f"collecting run {run_id} from {source}: {exc.strerror or exc}; free room, then again") from exc
+        raise JobError(
+            f"collecting run {run_id} from {source}: {exc.strerror or exc}; free disk space, then try again"
+        ) from exc
     return run, True
 
 
 def _checked_folder(source: Path, run_id: str) -> Path:
     root = source if (source / "run.json").exists() else source / run_id
     if not (root / "run.json").is_file():
-        raise InputError(f"{source} is no run folder; give the one that came back from the worker")
+        raise InputError(f"{source} is not a run folder; give the one that came back from the worker")
     refuse_links(root)
     return root
 
@@ -150,18 +154,18 @@ def _refuse_foreign(wanted: RunSpec, root: Path, source: Path) -> None:
     except JobError as exc:
         raise InputError(f"{source}: {exc}") from exc
     if found.run_id != wanted.run_id:
-        raise InputError(f"{source} is the folder of run {found.run_id}, not of {wanted.run_id}")
+        raise InputError(f"{source} is the folder of run {found.run_id}, not of {wanted.run_id}; give the right one")
     if found != wanted:
-        raise InputError(f"{source}: its run.json is not the one that was exported; run what was exported, unchanged")
+        raise InputError(f"{source}: its run.json has changed since the export; run the exported folder unchanged")
     for name, digest in wanted.inputs.items():
         file = root / "inputs" / name
         if not file.is_file() or file_sha256(file) != digest:
-            raise InputError(f"{source}: inputs/{name} is not what was exported; run what was exported, unchanged")
+            raise InputError(f"{source}: inputs/{name} has changed since the export; run the exported folder unchanged")
 
 
 @contextmanager
 def _scratch_in(home: Path) -> Iterator[Path]:
-    """On the disk of the run folder, so that the last step is renames; what an interrupted one left goes too."""
+    """On the run folder's disk, so that the last step is only renames; also removes leftovers of interrupted ones."""
     for left in home.glob(f"{_SCRATCH}*"):
         shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=home))

@@ -1,4 +1,4 @@
-"""Runs as a person sees them: list, follow, read the log, cancel, resume."""
+"""Runs: list, follow, read the log, cancel, resume."""
 
 import os
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MAX_LOG_BYTES: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class RunLog:
-    """The end of a run's log; `is_cut` when it began earlier."""
+    """The end of a run's log; `is_cut` if the beginning is missing."""
 
     run_id: str
     text: str
@@ -30,7 +30,7 @@ class RunLog:
 
 @dataclass(frozen=True, slots=True)
 class RunMetric:
-    """One finite figure that the job reported; what it is and in which unit is the job kind's to say."""
+    """One finite figure reported by the job; its meaning and unit depend on the job kind."""
 
     name: str
     step: int
@@ -39,10 +39,10 @@ class RunMetric:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """A run with what a person asks next.
+    """A run with its remaining time or the reason why it stopped.
 
-    `time_left_s` is for the stage that it is in, None while unknown or not running. `why` it stopped without being
-    done, or where it is, in one line; empty for a run that waits, works or is done.
+    `time_left_s` is for the current stage, None while unknown or not running. `why`: in one line, why it stopped before
+    it was done, or where it is; empty for a run that is queued, running or done.
     """
 
     run: Run
@@ -73,14 +73,14 @@ def run_progress(desk: Desk, actor: Actor, *, run_id: str) -> RunProgress:
     if run.state in ("queued", "done"):
         return RunProgress(run, None, "")
     if run.state != "running":
-        return RunProgress(run, None, run.message or "it ended without a word; its log may say why")
+        return RunProgress(run, None, run.message or "it ended without giving a reason; see its log")
     since = None if run.pid_started_at is None else datetime.fromtimestamp(run.pid_started_at - 2, UTC)
     steps = desk.reported.steps(RunFolder(Path(run.folder)))
     return RunProgress(run, time_left_s(steps, since=since, now=desk.now()), "")
 
 
 def run_metrics(desk: Desk, actor: Actor, *, run_id: str, since_step: int | None = None) -> list[RunMetric]:
-    """What the job measured after `since_step`, by step, then in the order in which it was first reported.
+    """The job's metrics after `since_step`, by step, then in order of first appearance.
 
     A step that was done again after a resume counts as it went the last time; a figure that is not finite is left
     out, a chart has no place for it. Raises NotFoundError.
@@ -98,7 +98,7 @@ def run_metrics(desk: Desk, actor: Actor, *, run_id: str, since_step: int | None
 
 
 def run_log(desk: Desk, actor: Actor, *, run_id: str, max_bytes: int = 20_000) -> RunLog:
-    """The log's last `max_bytes`; empty while the job has not started. Raises NotFoundError."""
+    """The log's last `max_bytes`; empty before the job starts. Raises NotFoundError."""
     run = desk.supervisor.get(run_id)
     file = RunFolder(Path(run.folder)).log
     if not file.exists():
@@ -118,7 +118,7 @@ def run_messages(desk: Desk, actor: Actor, *, run_id: str, limit: int = MOST_MES
 
 
 def cancel_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
-    """Ask a run to stop; a running one ends a little later.
+    """Asks a run to stop; a running one ends a little later.
 
     Raises:
         PermissionDeniedError, NotFoundError, ConflictError (ended already).
@@ -130,7 +130,7 @@ def cancel_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
 
 
 def resume_run(desk: Desk, actor: Actor, *, run_id: str) -> Run:
-    """Run a lost, failed or cancelled run on in its own folder.
+    """Continues a lost, failed or cancelled run in its own folder.
 
     Raises:
         PermissionDeniedError, NotFoundError, ConflictError (another state), JobError (its folder is gone).

@@ -1,7 +1,7 @@
-"""The sample project: what a newcomer finds in an empty store, and the verifier that it teaches.
+"""The sample project: initial content for an empty store, and the first verifier trained on it.
 
-Its labels teach that verifier and go nowhere else: they never become annotations or decisions. Nobody is shown
-a verdict on what the verifier has learnt from; only the questions that were held out go to review.
+Its labels only train that verifier: they never become annotations or decisions. No verdicts are shown on its training
+variants; only variants of held-out questions are queued for review.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ from ui.desk.usecases.verification import start_verification
 
 @dataclass(frozen=True, slots=True)
 class SampleProject:
-    """What was loaded: `learnt_from` variants taught the verifier, `held_out` were judged, `queued` wait for people.
+    """What was loaded: the verifier was trained on `learnt_from` variants, `held_out` were judged, `queued` for review.
 
-    `with_embeddings` is False where the sentence encoder was not at hand; `training_run` is empty where a verifier
-    was in use already.
+    `with_embeddings` is False if the sentence encoder was not available; `training_run` is empty if a verifier was
+    already in use.
     """
 
     questions: int
@@ -45,7 +45,7 @@ class SampleProject:
 
 
 def wants_sample_project(desk: Desk, actor: Actor) -> bool:
-    """Whether the store holds nothing, or a sample project that was broken off before its queue was made."""
+    """Whether the store is empty, or has a sample project interrupted before its queue was filled."""
     with desk.store.read() as connection:
         benchmarks = {name for name, _ in QuestionTable(connection).benchmarks()}
         queued = QueueTable(connection).counts("", overlap=1, since=desk.now()).total
@@ -53,18 +53,20 @@ def wants_sample_project(desk: Desk, actor: Actor) -> bool:
 
 
 def load_sample_project(desk: Desk, actor: Actor, *, on_progress: Callable[[Run], None] | None = None) -> SampleProject:
-    """Our own questions and variants, a first verifier from the labels of 70 %, verdicts and a queue of the rest.
+    """Loads our own questions and variants, trains a first verifier on 70 % of them, judges and queues the rest.
 
-    Takes about a minute, in two runs that the Runs page shows. Broken off, it goes on when called again.
+    Takes about a minute, in two runs shown on the Runs page. If interrupted, it continues when called again.
 
     Raises:
         PermissionDeniedError.
-        ConflictError: the store holds something else already.
-        JobError: training or verification failed; the questions and variants are there.
+        ConflictError: the store has other content.
+        JobError: training or verification failed; the questions and variants are kept.
     """
     require_lead(desk, actor, "sample.load")
     if not wants_sample_project(desk, actor):
-        raise ConflictError("the sample project goes into an empty store only; set SAGEDESK_STATE to a new folder")
+        raise ConflictError(
+            "the sample project can only be loaded into an empty store; set SAGEDESK_STATE to a new folder"
+        )
     _bring_in(desk, actor)
     training = train_first_verifier(desk, actor, on_progress=on_progress)
     split = sample_split()
@@ -85,9 +87,9 @@ def load_sample_project(desk: Desk, actor: Actor, *, on_progress: Callable[[Run]
 
 
 def train_first_verifier(desk: Desk, actor: Actor, *, on_progress: Callable[[Run], None] | None = None) -> Run | None:
-    """Where no verifier is in use: train one on the sample labels, or wait for the training that goes on already.
+    """If no verifier is in use: trains one on the sample labels, or waits for a training already in progress.
 
-    Returns the run; None where there is a champion.
+    Returns the run; None if there is a champion.
 
     Raises:
         PermissionDeniedError, JobError (the training failed).
@@ -131,7 +133,7 @@ def _done(desk: Desk, run: Run, on_progress: Callable[[Run], None] | None) -> Ru
 def _champion(desk: Desk) -> RegisteredModel:
     champion = champion_verifier(desk.settings)
     if champion is None:
-        raise JobError("the training left no verifier in use; run `sagedesk model retrain`")
+        raise JobError("no verifier is in use after the training; run `sagedesk model retrain`")
     return champion
 
 

@@ -1,7 +1,7 @@
-"""When a role's training is due: after so many new decisions, or at an hour of the week. Never promotes anything.
+"""When a role's training is due: after a number of new decisions, or weekly. Never promotes anything.
 
-What is due is proposed to leads; `ui.desk.scheduler` starts it where a lead allowed that. Every run of the role
-counts from its start, however it ended: a run that failed is a person's to look at, not the schedule's to repeat.
+Due trainings are proposed to leads; `ui.desk.scheduler` starts them if a lead allowed that. Every run of the role
+counts from its start, however it ended: a failed run needs somebody's attention, not a repetition by schedule.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MAX_DECISIONS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A training that is due now; `reason` in words for a person. `may_start`: the desk starts it by itself."""
+    """A training that is due now, with the reason in words. `may_start`: the desk starts it by itself."""
 
     role: ModelRole
     reason: str
@@ -29,13 +29,13 @@ class Due:
 
 
 def list_schedules(desk: Desk, actor: Actor) -> list[Schedule]:
-    """By role; a role without one is trained only when a person starts it."""
+    """Sorted by role; a role without a schedule is only trained manually."""
     with desk.store.read() as connection:
         return ScheduleTable(connection).all()
 
 
 def get_schedule(desk: Desk, actor: Actor, *, role: ModelRole) -> Schedule | None:
-    """None while nobody has set one. Raises InputError: no such role."""
+    """None while none is set. Raises InputError: no such role."""
     _check_role(role)
     with desk.store.read() as connection:
         return ScheduleTable(connection).find(role)
@@ -51,12 +51,12 @@ def set_schedule(
     hour: int | None = None,
     may_start: bool = False,
 ) -> Schedule:
-    """In place of the role's earlier one; with neither condition its training is never due.
+    """Replaces the role's schedule; with neither condition its training is never due.
 
     Args:
-        after_decisions: due after so many new decisions since the role's last run.
-        weekday: due once a week: 0 is Monday; `hour` 0 to 23 of that day in UTC goes with it.
-        may_start: the desk starts it when due; else it proposes it.
+        after_decisions: due after this number of new decisions since the role's last run.
+        weekday: due weekly: 0 is Monday; requires `hour`, 0 to 23, in UTC.
+        may_start: the desk starts it when due; otherwise it only proposes it.
 
     Raises:
         PermissionDeniedError, InputError.
@@ -86,7 +86,7 @@ def set_schedule(
 
 
 def due(desk: Desk, actor: Actor) -> list[Due]:
-    """What is due and not going on already, by role."""
+    """Trainings that are due and not already in progress, by role."""
     now = desk.now()
     found = []
     with desk.store.read() as connection:

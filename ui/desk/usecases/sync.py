@@ -1,4 +1,4 @@
-"""Label Studio as a person sees it: is it there, how fresh is what we have, what waits."""
+"""The Label Studio sync: is it up, how fresh is our data, what is waiting."""
 
 from data.errors import SetupError
 from data.tables.sync_state import QuarantineRow, QuarantineTable
@@ -7,13 +7,13 @@ from ui.desk.sync_status import SyncStatus, status_from
 
 
 def sync_status(desk: Desk, actor: Actor) -> SyncStatus:
-    """From the store alone: it answers while Label Studio does not."""
+    """From the store only, so that it works while Label Studio is down."""
     with desk.store.read() as connection:
         return status_from(desk, connection)
 
 
 def sync_now(desk: Desk, actor: Actor) -> SyncStatus:
-    """Push what waits, pull what is new, compare both sides, now.
+    """Pushes what is waiting, pulls what is new and compares both sides, now.
 
     Raises:
         PermissionDeniedError, SetupError (no Label Studio), LabelStudioError.
@@ -30,7 +30,7 @@ def sync_now(desk: Desk, actor: Actor) -> SyncStatus:
 
 
 def quarantined(desk: Desk, actor: Actor, *, limit: int = 200) -> list[QuarantineRow]:
-    """What came from Label Studio and does not fit, newest first. Raises PermissionDeniedError."""
+    """What came from Label Studio but could not be used, newest first. Raises PermissionDeniedError."""
     require_lead(desk, actor, "sync.quarantine")
     with desk.store.read() as connection:
         return QuarantineTable(connection).open(limit)

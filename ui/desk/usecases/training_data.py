@@ -36,7 +36,7 @@ _FEWEST_QUESTIONS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class PartCount:
-    """`questions` counts clusters: near-duplicates are one."""
+    """`questions` counts clusters: near-duplicates count once."""
 
     part: Part
     labels: int
@@ -46,7 +46,7 @@ class PartCount:
 
 @dataclass(frozen=True, slots=True)
 class TypeCount:
-    """`accepted` are the valid ones that a generator may learn from."""
+    """`accepted` counts valid variants that a generator may learn from."""
 
     variant_type: VariantTypeKey
     labels: int
@@ -55,7 +55,7 @@ class TypeCount:
 
 @dataclass(frozen=True, slots=True)
 class DimensionCount:
-    """Answers that are learnt from."""
+    """Answers used for training."""
 
     dimension: DimensionKey
     yes: int
@@ -78,11 +78,11 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPreview:
-    """What a run of the role would use if it started now.
+    """The data of a run of the role, if it started now.
 
-    `labels`, `questions`, `blind`, `assisted`, `types` and `sources` count what is learnt from, early-stopped and
-    calibrated on; `dimensions` only what is learnt from. `gate_labels` judge the result. `blockers` keep a run from
-    starting, `warnings` do not.
+    `labels`, `questions`, `blind`, `assisted`, `types` and `sources` count the data for training, early stopping and
+    calibration; `dimensions` only for training. `gate_labels` judge the result. `blockers` prevent a start, `warnings`
+    do not.
     """
 
     role: ModelRole
@@ -106,11 +106,11 @@ class TrainingPreview:
 
 
 def preview_training(desk: Desk, actor: Actor, *, role: ModelRole, max_labels: int | None = None) -> TrainingPreview:
-    """Count what a run would use. Nothing is drawn or kept by looking.
+    """Counts what a run would use, without drawing or storing anything.
 
     Raises:
         PermissionDeniedError.
-        InputError: no such role, or `max_labels` leaves no room for the first labels that are always kept.
+        InputError: no such role, or `max_labels` is below the number of first labels that are always kept.
         ModelError: the verifier in use is damaged.
     """
     require_lead(desk, actor, "training.preview", role)
@@ -124,7 +124,7 @@ def preview_training(desk: Desk, actor: Actor, *, role: ModelRole, max_labels: i
         is_running = any(
             run.kind == TRAINING_KINDS[role] for run in RunTable(connection).in_states(["queued", "running", "away"])
         )
-    blockers = [f"a training of the {role} is going on; wait for it or cancel it"] if is_running else []
+    blockers = [f"the {role} is already being trained; wait for that run or cancel it"] if is_running else []
     if role == "verifier":
         blockers += _verifier_blockers(found)
     else:
@@ -187,7 +187,7 @@ def _verifier_blockers(found: TrainingSet) -> list[str]:
         if not count.yes or not count.no
     ]
     if _questions(learnt) < _FEWEST_QUESTIONS:
-        blockers.append("the labels to learn from are all of one question; label variants of another")
+        blockers.append("all training labels belong to one question; label variants of another")
     return blockers
 
 
@@ -196,11 +196,11 @@ def _generator_blockers(found: TrainingSet, asked: Mapping[Part, list[QuestionId
     if not found.accepted():
         blockers.append("no accepted variants to start from; accept some in review")
     if not has_champion:
-        blockers.append("no verifier is in use, so nothing can be rewarded; train one first")
+        blockers.append("no verifier is in use, which GRPO needs as its reward; train one first")
     if not asked["train"]:
-        blockers.append("no question to practise on; import questions")
+        blockers.append("no questions for GRPO; import more")
     if not asked["gate"]:
-        blockers.append("no question is held out for the comparison; import more questions")
+        blockers.append("no held-out questions for the comparison; import more")
     return blockers
 
 
@@ -210,21 +210,21 @@ def _warnings(role: ModelRole, found: TrainingSet) -> tuple[str, ...]:
         asked = _questions(found.gate)
         if len(found.gate) < MIN_GATE_LABELS or asked < MIN_GATE_QUESTIONS:
             warnings.append(
-                f"{len(found.gate)} blind labels of {asked} gate questions: below {MIN_GATE_LABELS} labels of "
-                f"{MIN_GATE_QUESTIONS} questions the comparison cannot say which verifier is better"
+                f"{len(found.gate)} blind labels on {asked} gate questions: with fewer than {MIN_GATE_LABELS} labels on "
+                f"{MIN_GATE_QUESTIONS} questions the gate cannot say which verifier is better"
             )
         if not found.part("validation"):
-            warnings.append("no labels in validation: a language model has nothing that tells it when to stop")
+            warnings.append("no validation labels: a language model cannot use early stopping")
         if not found.part("calibration"):
-            warnings.append("no labels in calibration: probabilities are set right by cross-validation alone")
+            warnings.append("no calibration labels: probabilities are calibrated only by cross-validation")
         if found.newest_maker is not None and found.newest_rejected == 0:
             warnings.append(
-                f"nobody has rejected a variant of the newest generator ({' '.join(filter(None, found.newest_maker))}) "
-                "that is learnt from: the verifier hears nothing of its present mistakes; review some of them first"
+                "the training labels include no rejected variant from the newest generator "
+                f"({' '.join(filter(None, found.newest_maker))}), so the verifier cannot learn its current mistakes; "
+                "review some of its variants first"
             )
     elif {label.answers.is_valid for label in found.part("validation")} < {True, False}:
         warnings.append(
-            "validation has no labels of both accepted and rejected variants: a reward that is cheated on may pass "
-            "unseen"
+            "the validation labels do not include both accepted and rejected variants: reward hacking may go unnoticed"
         )
     return tuple(warnings)

@@ -1,4 +1,4 @@
-"""Verification as a person starts it: which variants, by which verifier; the champion if none is named."""
+"""Starting a verification: which variants, with which verifier; by default the champion."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,26 +23,30 @@ def start_verification(
     model: str | None = None,
     then_queue: bool = True,
 ) -> Run:
-    """Queue a verification.
+    """Queues a verification.
 
     Args:
-        verifier: the champion, or a feature verifier or a language model that `model` names.
+        verifier: the champion, or a feature verifier or language model named by `model`.
         scope: variants without a verdict of this verifier, or all; narrowed by `run_id`, `variant_ids`, `limit`.
-            What a trained verifier learnt from the sample is judged only when it is named: it knows the answers.
-        model: the folder of a feature verifier, the champion's if None; the folder or hub id of a language model, the
-            desk's own if None. Of one that has yet to be downloaded it is not known what it judged, so `unverified`
-            is all. None with the champion.
-        then_queue: put what passes its contract before people afterwards; never what a verifier learnt from.
+            The sample's training variants are judged only if named, because verifiers know their answers.
+        model: the folder of a feature verifier, None for the champion's; the folder or hub id of a language model, None
+            for the desk's own. For one not downloaded yet it is unknown what it has judged, so `unverified` means all.
+            Must be None with the champion.
+        then_queue: afterwards, queue what passes its contract for review; never training variants.
 
     Raises:
-        PermissionDeniedError, InputError (a setting that cannot be), NotFoundError (nothing to verify, no verifier, no
+        PermissionDeniedError, InputError (an invalid setting), NotFoundError (nothing to verify, no verifier, no
         such variant or run).
     """
     require_lead(desk, actor, "verification.start", verifier)
     if verifier not in VERIFIERS or scope not in SCOPES:
-        raise InputError(f"use a verifier of {', '.join(VERIFIERS)} and a scope of {', '.join(SCOPES)}")
+        raise InputError(
+            f"use one of {', '.join(VERIFIERS)} as the verifier and one of {', '.join(SCOPES)} as the scope"
+        )
     if verifier == "champion" and model is not None:
-        raise InputError(f"the champion is no other model; with {model!r} use one of {', '.join(VERIFIERS[1:])}")
+        raise InputError(
+            f"the champion takes no model; with {model!r} use one of {', '.join(VERIFIERS[1:])} as the verifier"
+        )
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
         raise InputError(f"limit {limit}: verify 1 to {MAX_LIMIT:,} variants, or leave the limit out")
     if run_id is not None:
@@ -59,7 +63,7 @@ def start_verification(
             model=model,
         )
         if not ids:
-            raise NotFoundError("no variant left to verify; generate some, or verify again with scope `all`")
+            raise NotFoundError("no variants left to verify; generate some, or verify again with the scope `all`")
         wanted = verification_submission(
             connection, desk.settings, verifier=verifier, variant_ids=ids, model=model, then_queue=then_queue
         )
