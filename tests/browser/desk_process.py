@@ -3,6 +3,7 @@
 `python desk_process.py DOOR_PORT` runs `ui.web.asgi` and answers (name, arguments) of ANSWERS on the door.
 """
 
+import inspect
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from multiprocessing.connection import Listener
+from typing import Literal
 
 from annotation.forms import AnswerForm
 from annotation.queue import enqueue
@@ -41,6 +43,7 @@ from data.tables.runs import RunTable
 from data.tables.variants import VariantTable
 from data.tables.verdicts import VerdictTable
 from tests.ui.learning_desk import Differing, comparison_report, gate_report, put_gate_run, put_model, put_run
+from training.gate_report import GateOutcome
 from ui.desk.context import OPERATOR, Actor, Desk
 from ui.desk.usecases import accounts, review
 from ui.desk.usecases.models import list_models
@@ -123,7 +126,7 @@ def add_failed_run(desk: Desk) -> None:
         RunTable(connection).add(run)
 
 
-def train_two_verifiers(desk: Desk, outcome: str, contexts: Sequence[str]) -> tuple[str, str]:
+def train_two_verifiers(desk: Desk, outcome: GateOutcome | Literal["none"], contexts: Sequence[str]) -> tuple[str, str]:
     """Ids of a champion and a challenger that differ on one variant per context; `none` leaves them uncompared."""
     champion = put_model(desk, "feature-verifier-1", alias="champion")
     challenger = put_model(
@@ -131,8 +134,8 @@ def train_two_verifiers(desk: Desk, outcome: str, contexts: Sequence[str]) -> tu
     )
     flips = [Differing(text, truth=number % 3 > 0, challenger=number % 2 == 0) for number, text in enumerate(contexts)]
     reasons = ["Type consistency: balanced accuracy 0.81 to 0.76, 95 % interval -0.101 to -0.004, below -0.03."]
-    report = gate_report(outcome, reasons=reasons)
     if outcome != "none":
+        report = gate_report(outcome, reasons=reasons)
         put_gate_run(desk, champion=champion, challenger=challenger, report=report, flips=flips)
     return champion, challenger
 
@@ -213,8 +216,9 @@ def drawing(desk: Desk) -> int:
 def writing(desk: Desk) -> int:
     """How many of them stand before the store and want to write."""
     frames = sys._current_frames()
+    write = inspect.unwrap(Store.write)  # what runs inside the context manager
     return sum(
-        any(frame.f_code is Store.write.__wrapped__.__code__ for frame, _ in traceback.walk_stack(frames[thread]))
+        any(frame.f_code is write.__code__ for frame, _ in traceback.walk_stack(frames[thread]))
         for thread in _script_threads()
         if thread in frames
     )

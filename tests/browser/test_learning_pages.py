@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -18,7 +18,7 @@ HOSTILE = [
 
 
 class Desk(Protocol):
-    def ask(self, name: str, *arguments: object) -> object: ...
+    def ask(self, name: str, *arguments: object) -> Any: ...
 
 
 class Console(Protocol):
@@ -30,7 +30,7 @@ class Console(Protocol):
 
 
 def train_two_verifiers(console: Console, outcome: str, contexts: Sequence[str] = ()) -> tuple[str, str]:
-    champion, challenger = console.desk.ask("train_two_verifiers", outcome, contexts)  # type: ignore[misc]
+    champion, challenger = console.desk.ask("train_two_verifiers", outcome, contexts)
     return str(champion), str(challenger)
 
 

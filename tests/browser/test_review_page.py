@@ -1,6 +1,6 @@
 """The review page in a real browser: keys, drafts, double clicks, blindness on the wire, hostile text."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from playwright.sync_api import Dialog, Page, WebSocket, expect
@@ -25,7 +25,7 @@ HOSTILE = [
 
 
 class Desk(Protocol):
-    def ask(self, name: str, *arguments: object) -> object: ...
+    def ask(self, name: str, *arguments: object) -> Any: ...
     def until(self, name: str, answer: object, *arguments: object) -> None: ...
 
 

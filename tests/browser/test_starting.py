@@ -6,7 +6,7 @@ Each is clicked twice at once, and twice while the desk is held up in the midst 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -21,7 +21,7 @@ Clicks = Callable[["Console", Locator], None]
 
 
 class Desk(Protocol):
-    def ask(self, name: str, *arguments: object) -> object: ...
+    def ask(self, name: str, *arguments: object) -> Any: ...
     def until(self, name: str, answer: object, *arguments: object) -> None: ...
 
 
@@ -94,7 +94,7 @@ def test_a_training_from_the_overview(console: Console, click: Clicks) -> None:
 
 @twice
 def test_a_comparison(console: Console, click: Clicks) -> None:
-    _, challenger = console.desk.ask("train_two_verifiers", "none", [])  # type: ignore[misc]
+    _, challenger = console.desk.ask("train_two_verifiers", "none", [])
     page = console.page("lea", f"/models?model={challenger}")
 
     click(console, button(page, "Compare with the champion"))
@@ -119,7 +119,7 @@ def test_an_import(console: Console, click: Clicks, tmp_path: Path) -> None:
 
 @twice
 def test_a_promotion_and_the_way_back(console: Console, click: Clicks) -> None:
-    champion, challenger = console.desk.ask("train_two_verifiers", "passes", [])  # type: ignore[misc]
+    champion, challenger = console.desk.ask("train_two_verifiers", "passes", [])
     page = console.page("lea", f"/models?model={challenger}")
     page.get_by_label("Reason (kept in the history)").fill("it sees two right answers")
     page.keyboard.press("Tab")

@@ -11,7 +11,7 @@ import typer
 from starlette.routing import Route
 from streamlit.testing.v1 import AppTest
 
-from ui.cli import app
+from ui.commands.tree import app
 from ui.desk import sessions
 from ui.desk.context import OPERATOR, Desk
 from ui.desk.settings import Settings

@@ -65,7 +65,7 @@ def _settle(state: Path) -> None:
 
     What people had open was theirs for ten minutes.
     """
-    moved = [WAS_AT, str(state)]
+    moved = (WAS_AT, str(state))
     with duckdb.connect(state / "sagedesk.duckdb") as connection:
         for table, columns in {"run": ("folder", "settings"), "model": ("folder",), "release": ("folder",)}.items():
             for column in columns:

@@ -22,7 +22,7 @@ from training.comparison_report import comparison_as_json, comparison_from
 from training.gate_report import gate_report_as_json, gate_report_from
 from training.refresh_report import generator_training_as_json, generator_training_from
 from training.verifier_report import verifier_training_as_json, verifier_training_from
-from ui.cli import app
+from ui.commands.tree import app
 from ui.desk import sessions
 from ui.desk.context import OPERATOR, Actor, Desk
 from ui.desk.settings import Settings

@@ -5,6 +5,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -96,9 +97,7 @@ def test_the_loop_runs_from_rows_to_a_release_that_datasets_loads(
     submit(page, third)
 
     # Each is in Label Studio under its author, and in the store with Label Studio's id.
-    said = {
-        variant: eventually(lambda v=variant: synced_label(desk, v), "synced") for variant in (first, second, third)
-    }
+    said = {variant: eventually(partial(synced_label, desk, variant), "synced") for variant in (first, second, third)}
     ana = next(user for user in ask(label_studio, "/api/users/") if user["email"].startswith("ana@"))
     by_variant = {task["data"]["external_id"]: task["id"] for task in tasks}
     for variant, label in said.items():

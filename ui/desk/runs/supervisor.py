@@ -159,7 +159,7 @@ class Supervisor:
             run = self.get(run_id)
             if run.state not in ("away", "lost", "failed", "cancelled"):
                 raise ConflictError(
-                    f"run {run_id} is {run.state} here, so it cannot take a worker's outputs; cancel it first, unless it is done"
+                    f"run {run_id} is {run.state} here and cannot take a worker's outputs; cancel it if it is not done"
                 )
             bring(RunFolder(Path(run.folder)))
             self._ends.conclude(_as_reported(run), "no result came back")
@@ -205,7 +205,7 @@ class Supervisor:
         self._thread.start()
 
     def stop(self, *, end_jobs: bool = False) -> None:
-        """Stops following. With `end_jobs`, cancels running jobs first (they can be resumed); otherwise they continue."""
+        """Stops following. With `end_jobs`, cancels running jobs first (they can be resumed); else they continue."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:

@@ -59,7 +59,7 @@ def compare_models(desk: Desk, actor: Actor, *, model_id: str) -> Run:
     challenger = find_model(desk.settings.models, model_id)
     if challenger.role != "verifier":
         raise InputError(
-            f"{model_id} is a {challenger.role}, which its training has already compared; `sagedesk model show` has the figures"
+            f"{model_id} is a {challenger.role}, which its training has compared; `sagedesk model show` has the figures"
         )
     champion = aliased(desk.settings.models, "verifier", "champion")
     if champion is None or champion.model_id == model_id:

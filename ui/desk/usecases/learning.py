@@ -56,7 +56,7 @@ def retrain_verifier(
     seed: int = 0,
     elsewhere: bool = False,
 ) -> Run:
-    """Trains a verifier on the current labels. The first becomes champion; a later one challenger, and goes to the gate.
+    """Trains a verifier on the current labels. The first becomes champion, a later one challenger; it goes to the gate.
 
     Args:
         kind: `feature` takes seconds; `language` fine-tunes a language model.
@@ -76,7 +76,7 @@ def retrain_verifier(
     require_lead(desk, actor, "verifier.retrain", kind)
     if kind not in VERIFIER_KINDS or method not in LANGUAGE_TRAININGS:
         raise InputError(
-            f"use one of {', '.join(VERIFIER_KINDS)} as the kind and one of {', '.join(LANGUAGE_TRAININGS)} as the method"
+            f"use {' or '.join(VERIFIER_KINDS)} as the kind and {' or '.join(LANGUAGE_TRAININGS)} as the method"
         )
     _check_seed(seed)
     _check_range("max_labels", max_labels, 1, _MAX_LABELS)
@@ -88,7 +88,7 @@ def retrain_verifier(
     if kind == "feature":
         if base_model or sft or compare_methods:
             raise InputError(
-                "a base model, TRL's options and a comparison of methods are for language models; use the kind `language`"
+                "a base model, TRL's options and comparing methods are for language models; use the kind `language`"
             )
         encoder = embedded_folder(EMBEDDED_ENCODER)
         settings["encoder"] = None if encoder is None else str(encoder)

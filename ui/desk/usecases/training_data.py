@@ -210,7 +210,7 @@ def _warnings(role: ModelRole, found: TrainingSet) -> tuple[str, ...]:
         asked = _questions(found.gate)
         if len(found.gate) < MIN_GATE_LABELS or asked < MIN_GATE_QUESTIONS:
             warnings.append(
-                f"{len(found.gate)} blind labels on {asked} gate questions: with fewer than {MIN_GATE_LABELS} labels on "
+                f"{len(found.gate)} blind labels on {asked} gate questions: with fewer than {MIN_GATE_LABELS} on "
                 f"{MIN_GATE_QUESTIONS} questions the gate cannot say which verifier is better"
             )
         if not found.part("validation"):

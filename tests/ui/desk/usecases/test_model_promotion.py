@@ -82,7 +82,7 @@ def test_a_verifier_that_passed_the_gate_is_champion_with_a_sign_off_that_stays(
 
 @pytest.mark.parametrize("outcome", ["fails", "cannot_say"])
 def test_one_that_did_not_pass_is_refused_with_the_gates_words_and_may_be_promoted_despite_it(
-    desk: Desk, pair: tuple[RegisteredModel, RegisteredModel], outcome: str
+    desk: Desk, pair: tuple[RegisteredModel, RegisteredModel], outcome: GateOutcome
 ) -> None:
     champion, other = pair
     compared(desk, other, champion.model_id, outcome)
