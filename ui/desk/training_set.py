@@ -44,8 +44,8 @@ class TrainingSet:
     """`labels` are in train, validation and calibration; `gate` are the blind ones of gate questions.
 
     `facts` covers all of them. `left_out` counts labels by reason, in words. Of the `first` labels in train,
-    `first_kept` are used. `newest_maker` generated the newest variant; people rejected `newest_rejected` of its variants
-    in the training data.
+    `first_kept` are used. `newest_maker` generated the newest variant; people rejected `newest_rejected` of its
+    variants in the training data.
     """
 
     labels: tuple[TrainingLabel, ...]
