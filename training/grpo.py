@@ -203,7 +203,7 @@ def train_grpo(
             f"GRPO of {base.name}: {trainer.state.global_step} steps changed no weights; raise the learning rate"
         )
     save_model(policy, tokenizer, goal)
-    probes = [value for entry in watch.history if (value := entry.get("probe")) is not None]
+    probes = [value for entry in watch.history if (value := entry.get("probe")) is not None and math.isfinite(value)]
     return Tuned(
         steps=trainer.state.global_step,
         stop_reason=watch.reason,

@@ -195,8 +195,10 @@ def fine_tune(
         raise JobError(
             f"fine-tuning {base.name}: {trainer.state.global_step} steps changed no weights; raise the learning rate"
         )
-    save_model(trained_model, tokenizer, goal)
     best = trainer.state.best_metric
+    if best is not None and not math.isfinite(best):
+        raise JobError(f"fine-tuning {base.name}: the validation loss was never finite; lower the learning rate")
+    save_model(trained_model, tokenizer, goal)
     return FineTuned(trainer.state.global_step, None if best is None else float(best), trainable, resumed)
 
 

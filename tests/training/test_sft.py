@@ -144,6 +144,13 @@ def test_the_early_stop_counts_on_after_a_resume(tiny_model_folder, tmp_path):
     assert (done.resumed_from_step, done.steps) == (whole.steps - 1, whole.steps)
 
 
+def test_a_training_that_diverges_says_so_and_leaves_no_model(tiny_model_folder, tmp_path):
+    with pytest.raises(JobError, match="validation loss was never finite; lower the learning rate"):
+        tuned(tiny_model_folder, tmp_path, learning_rate=1e30, max_grad_norm=1e30)
+
+    assert not (tmp_path / "one").exists()
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
