@@ -9,6 +9,7 @@ import pytest
 import streamlit as st
 import typer
 from starlette.routing import Route
+from streamlit.navigation.page import StreamlitPage
 from streamlit.testing.v1 import AppTest
 
 from ui.commands.tree import app
@@ -54,9 +55,11 @@ def pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     cookies = Cookies("key")
     found: dict[str, list[str]] = {}
 
-    def navigation(pages: Sequence[Any], **_: object) -> SimpleNamespace:
+    navigate = st.navigation
+
+    def navigation(pages: Sequence[Any], **options: Any) -> StreamlitPage:
         found[role] = [f"/{page.url_path}" for page in pages]
-        return SimpleNamespace(run=lambda: None)
+        return navigate(pages, **options)
 
     monkeypatch.setattr(st, "navigation", navigation)
     serving.begin(desk, cookies)
