@@ -4,7 +4,7 @@ BOOTSTRAP = $(PYTHON) .ci/bootstrap.py
 BIN = .venv/bin
 # A Label Studio that is already there needs no environment here.
 SERVER = $(if $(LABEL_STUDIO_URL),,label-studio)
-FAST = -n 2 --dist loadfile -m "not server and not model and not gpu"
+FAST = -n 2 --dist loadfile -m "not server and not model and not gpu and not slow"
 COVERED ?= $(FAST)
 
 .PHONY: help up setup check test test-fast bench bench-learning coverage docs format clean-state
@@ -31,7 +31,7 @@ check:  ## ruff, codespell, mypy --strict, import-linter, generated docs
 test: setup  ## the whole suite, with servers and browser
 	$(BIN)/python -m pytest
 
-test-fast:  ## under a minute, no servers, no models: for your own loop
+test-fast:  ## under 90 seconds, no servers, no models, no training: for your own loop
 	@$(BOOTSTRAP) desk
 	$(BIN)/python -m pytest $(FAST)
 

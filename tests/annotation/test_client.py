@@ -127,6 +127,7 @@ def test_a_name_that_is_no_text_makes_a_user_all_the_same() -> None:
     assert client.ensure_user("ana@sagedesk.local", "Ana \ud800") == 2
 
 
+@pytest.mark.server
 def test_the_sdk_is_imported_by_the_first_call_and_brings_no_pandas() -> None:
     code = (
         "import sys; import annotation.sync; assert 'label_studio_sdk' not in sys.modules; "

@@ -22,6 +22,8 @@ from data.tables.label_studio_maps import AnnotationMapTable
 from tests.annotation.fake_label_studio import FakeLabelStudio, answers
 from tests.annotation.labelling import Bench, Clock
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = 3
 ACTIONS = st.tuples(
     st.sampled_from(["label", "edit", "skip", "delete", "spoil"]),

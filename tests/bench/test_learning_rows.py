@@ -8,7 +8,10 @@ from tests.bench.learning.corruption import CORRUPTIONS, accepted, labelled, que
 
 ROWS = Path(__file__).parents[3] / "shared" / "data" / "hellaswag_pro"
 
-pytestmark = pytest.mark.skipif(not ROWS.exists(), reason="the public rows of ../shared/data are not here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not ROWS.exists(), reason="the public rows of ../shared/data are not here"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -229,6 +229,7 @@ def test_a_question_without_an_answer_fails_one_check_and_not_with_an_exception(
         assert failures(unanswered, kind.demonstration, key) == {"original_has_answer"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", ["word ", "a. ", "1. ", "Which "])
 def test_a_very_long_field_costs_no_more_than_its_length(filler):
     huge = "The man waits. " + filler * (40_000 // len(filler))
@@ -270,6 +271,7 @@ def test_the_valid_sample_variants_keep_their_contracts():
     assert len(broken) <= 0.02 * valid, broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", VARIANT_TYPE_KEYS)
 def test_nine_in_ten_published_rows_keep_the_contract_but_for_their_counted_defects(key):
     known = PUBLISHED_DEFECTS.get(key, set())

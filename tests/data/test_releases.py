@@ -112,6 +112,7 @@ def test_no_account_name_leaves_the_desk(tmp_path: Path) -> None:
             assert b"example.org" not in file.read_bytes(), file
 
 
+@pytest.mark.server
 def test_datasets_loads_the_folder_and_each_config_offline(tmp_path: Path) -> None:
     folder, _ = released(tmp_path / "root")
     script = (
@@ -247,6 +248,7 @@ def python(script: str, root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", head + script, str(root)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.server
 def test_a_killed_export_leaves_no_release_and_the_next_start_removes_its_rest(tmp_path: Path) -> None:
     script = (
         "with t.staged_release(root, name='mini', number=1, items=t.ITEMS, created_at=t.NOON, code_version='0') as s:\n"
@@ -264,6 +266,7 @@ def test_a_killed_export_leaves_no_release_and_the_next_start_removes_its_rest(t
     assert remove_unfinished(tmp_path / "no such folder") == []
 
 
+@pytest.mark.server
 def test_a_full_disk_is_a_clean_error_and_leaves_nothing(tmp_path: Path) -> None:
     """The limit on the size of a file stands for the disk: it needs no mount."""
     script = (

@@ -12,6 +12,8 @@ from data.cache import cache_folder
 from data.errors import ModelError
 from engine.embedded import EMBEDDED_MODELS, EmbeddedModel, embedded_folder, fetch, model_folder
 
+pytestmark = pytest.mark.server
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -104,6 +104,7 @@ def test_an_empty_folder_is_refused_and_says_what_to_do(tmp_path: Path) -> None:
         FeatureVerifier.load(tmp_path, None)
 
 
+@pytest.mark.slow
 def test_a_verifier_that_knows_an_encoder_is_not_loaded_without_it(tmp_path: Path) -> None:
     trained = train(*ROWS, seed=3, encoder=BagOfWords()).verifier
     trained.save(tmp_path)

@@ -99,6 +99,7 @@ def test_two_contents_under_one_key_are_both_kept_and_a_notice_says_so(tmp_path:
     assert "--map key=COLUMN" in issue["reason"]
 
 
+@pytest.mark.server
 def test_the_process_that_the_desk_starts_ends_with_a_reason_when_nothing_is_there(tmp_path: Path) -> None:
     folder = import_folder(tmp_path, tmp_path / "absent.csv")
 
@@ -111,6 +112,7 @@ def test_the_process_that_the_desk_starts_ends_with_a_reason_when_nothing_is_the
     assert [it.name for it in folder.outputs.iterdir()] == ["versions.json"]
 
 
+@pytest.mark.slow
 def test_the_published_pro_set_comes_in_whole(tmp_path: Path) -> None:
     location = PUBLIC / "hellaswag_pro"
     if not location.is_dir():

@@ -236,6 +236,7 @@ def test_nobody_goes_back_to_a_model_with_one_bit_flipped(
     assert aliases(idle.settings.models, "verifier")["champion"] == challenger.model_id
 
 
+@pytest.mark.slow
 def test_many_clicks_at_once_are_one_training(idle: Desk) -> None:
     clicks = 6
     together = threading.Barrier(clicks)

@@ -10,6 +10,8 @@ from engine.features import features
 from tests.engine.sample_pairs import BagOfWords, sample_rows
 from training.feature_verifier import TrainedVerifier, train, train_on_features
 
+pytestmark = pytest.mark.slow
+
 ROWS = sample_rows()
 
 

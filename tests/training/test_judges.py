@@ -8,6 +8,8 @@ from training.feature_verifier import train
 from training.judges import given_or_trained, refuse_the_reward
 from training.labelled_rows import LabelledRows
 
+pytestmark = pytest.mark.slow
+
 ROWS = sample_rows()
 
 

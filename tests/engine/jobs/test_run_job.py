@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from data.arrow import questions_table
 from engine.jobs.folder import RunFolder
+
+pytestmark = pytest.mark.server
 
 ROOT = Path(__file__).parents[3]
 

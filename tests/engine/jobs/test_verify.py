@@ -139,6 +139,7 @@ def test_without_variants_there_is_nothing_to_verify(sample_questions, tmp_path)
         run(folder, Reporter(folder.events))
 
 
+@pytest.mark.slow
 def test_a_registered_verifier_says_itself_how_it_judges(pairs, tmp_path):
     plain, halved = tmp_path / "plain", tmp_path / "halved"
     for model in (plain, halved):

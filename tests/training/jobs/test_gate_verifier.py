@@ -23,6 +23,8 @@ from training.feature_verifier import train
 from training.gate import likelier_label
 from training.jobs.gate_verifier import run
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ROWS = sample_rows()
 GATE_GROUPS = frozenset(sorted(set(ROWS.groups))[::3])

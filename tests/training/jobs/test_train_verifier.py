@@ -18,6 +18,8 @@ from engine.verifiers import open_verifier
 from tests.engine.sample_pairs import sample_rows
 from training.examples import LABEL_SCHEMA
 
+pytestmark = pytest.mark.slow
+
 ROWS = sample_rows()
 
 

@@ -104,6 +104,7 @@ class _Echo(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.server
 @pytest.mark.usefixtures("stocked")
 def test_a_run_folder_holds_no_secret(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-for-the-endpoint"

@@ -26,6 +26,8 @@ from engine.jobs.folder import RunFolder
 from ui.desk.runs.submission import Ingested, Submission
 from ui.desk.runs.supervisor import Supervisor
 
+pytestmark = pytest.mark.server
+
 JOB = """
 import json, os, signal, subprocess, sys, time
 from pathlib import Path
