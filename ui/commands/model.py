@@ -11,7 +11,7 @@ from ui.commands.line import Line, open_line
 from ui.commands.model_training import Role, preview, refresh, retrain, schedule
 from ui.commands.output import AsJson, Limit, emit_facts, emit_json, emit_table, talk, wait_for
 from ui.commands.run import Wait, emit_run
-from ui.desk import environment, run_reports
+from ui.desk import embedded_models, run_reports
 from ui.desk.model_info import ModelInfo
 from ui.desk.settings import read_settings
 from ui.desk.usecases import gates, model_promotion, models, runs
@@ -141,7 +141,7 @@ def rollback(
 @app.command()
 def fetch(as_json: AsJson = False) -> None:
     """Download the embedded models into the cache, unless they are there."""
-    fetched = environment.fetch_embedded(talk)
+    fetched = embedded_models.fetch_embedded(talk)
     emit_json(fetched) if as_json else emit_facts([(it.name, it.folder) for it in fetched])
 
 

@@ -1,11 +1,11 @@
-"""Checks of this machine that need no open store, and fetching the embedded models."""
+"""What this machine has of what a desk needs, seen without opening the store. Looks only; fixes nothing."""
 
 import importlib.metadata
 import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -17,10 +17,8 @@ from data.errors import SagedeskError
 from engine.embedded import (
     EMBEDDED_ENCODER,
     EMBEDDED_GENERATOR,
-    EMBEDDED_MODELS,
     EmbeddedModel,
     embedded_folder,
-    fetch,
     is_hub_id,
     model_folder,
 )
@@ -172,14 +170,3 @@ def _label_studio_environment(settings: Settings) -> Finding:
     except SagedeskError as exc:
         return Finding("Label Studio", "warn", str(exc), advice)
     return Finding("Label Studio", "ok", f"{'.'.join(map(str, version))} in {python.parent.parent}")
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedModel:
-    name: str
-    folder: str
-
-
-def fetch_embedded(report: Callable[[str], None]) -> list[FetchedModel]:
-    """Fetches into the cache, without a desk. Raises ModelError."""
-    return [FetchedModel(model.title, str(fetch(model, cache_folder(), report=report))) for model in EMBEDDED_MODELS]

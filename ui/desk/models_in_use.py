@@ -7,6 +7,10 @@ from data.tables.variants import Judge
 from training.registry import RegisteredModel, aliased, verified
 from ui.desk.settings import Settings
 
+NO_VERIFIER: Final = (
+    "no verifier has been trained yet; `sagedesk model retrain` trains the first one on the sample labels"
+)
+
 
 def champion_verifier(settings: Settings) -> RegisteredModel | None:
     """The verifier in use; None before the first is trained. Raises ModelError if its manifest is damaged."""
@@ -33,11 +37,6 @@ def generator_in_use(settings: Settings) -> str | None:
         return settings.model
     champion = champion_generator(settings)
     return None if champion is None else str(verified(champion).folder)
-
-
-NO_VERIFIER: Final = (
-    "no verifier has been trained yet; `sagedesk model retrain` trains the first one on the sample labels"
-)
 
 
 def champion_judge(champion: RegisteredModel) -> Judge:

@@ -1,6 +1,7 @@
 """What may be submitted as a verification or gate run, and with which inputs."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -21,6 +22,8 @@ from ui.desk.runs.submission import Submission
 from ui.desk.settings import Settings
 from ui.desk.training_inputs import gate_inputs
 
+GATE_TARGET: Final = "valid"
+GATE_MARGIN: Final = 0.03
 Scope = Literal["unverified", "all"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 VerifierChoice = Literal["champion", "feature", "era_packed", "era_separate", "ira"]
@@ -132,10 +135,6 @@ def _refuse_unknown(connection: Connection, variant_ids: Sequence[VariantId]) ->
         raise NotFoundError(f"no variant {unknown[0]}; `sagedesk variant list` shows all variants")
 
 
-GATE_TARGET: Final = "valid"
-GATE_MARGIN: Final = 0.03
-
-
 def gate_submission(connection: Connection, *, champion: RegisteredModel, challenger: RegisteredModel) -> Submission:
     """The run that compares two verifiers on the current gate labels; the caller has checked their files."""
     return Submission(
@@ -145,7 +144,7 @@ def gate_submission(connection: Connection, *, champion: RegisteredModel, challe
             "challenger": str(challenger.folder),
             "target": GATE_TARGET,
             "margin": GATE_MARGIN,
-            "human_agreement": human_agreement(connection),
+            "human_agreement": {target: asdict(one) for target, one in human_agreement(connection).items()},
         },
         gate_inputs(connection),
         seed=0,

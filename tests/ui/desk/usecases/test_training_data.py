@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from annotation.agreement import human_agreement
+from annotation.agreement import Agreement, human_agreement
 from data.arrow import questions_from, variants_from
 from data.dimensions import DIMENSIONS
 from data.errors import ConflictError, InputError, PermissionDeniedError
@@ -204,9 +204,10 @@ def test_people_agree_as_far_as_two_who_answered_blind_said_the_same(people: Lab
     found = human_agreement(people.connection)
 
     # LC and validity: 5 of 8 answers yes, so 34/64 agree by chance; TC and AU are all yes.
-    expected = {"share": 0.75, "kappa": pytest.approx((0.75 - 34 / 64) / (1 - 34 / 64)), "pairs": 4}
-    assert found["LC"] == found["valid"] == expected
-    assert found["TC"] == {"share": 1.0, "kappa": None, "pairs": 4}
+    assert found["LC"] == found["valid"]
+    assert found["LC"].kappa == pytest.approx((0.75 - 34 / 64) / (1 - 34 / 64))
+    assert (found["LC"].share, found["LC"].pairs) == (0.75, 4)
+    assert found["TC"] == Agreement(1.0, None, 4)
 
 
 def test_without_two_blind_answers_to_one_variant_nothing_is_said_of_agreement(people: LabelledStore) -> None:
