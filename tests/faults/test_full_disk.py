@@ -48,7 +48,7 @@ def test_an_export_that_does_not_fit_leaves_nothing_and_the_run_stays_here(
     wanted = Submission("train-verifier", {"base_model": str(model.folder)}, training_inputs(), 1, elsewhere=True)
     run = desk.supervisor.submit(wanted, submitted_by="lea")
 
-    with pytest.raises(JobError, match=rf"exporting run {run.run_id} to .*No space left on device; free room"):
+    with pytest.raises(JobError, match=rf"exporting run {run.run_id} to .*No space left on device; free disk space"):
         export_run(desk, OPERATOR, run_id=run.run_id, to=small_disk.path / name)
 
     assert files(small_disk.path) == []
@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_not_collected_and_can_be_when_there_is_room(
     filling = small_disk.fill(but=50_000)
     before = files(small_disk.path)
 
-    with pytest.raises(JobError, match=rf"collecting run {run.run_id} .*; free room, then again"):
+    with pytest.raises(JobError, match=rf"collecting run {run.run_id} .*; free disk space, then try again"):
         collect_run(desk, OPERATOR, run_id=run.run_id, source=worker)
 
     assert files(small_disk.path) == before

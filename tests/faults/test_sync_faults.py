@@ -80,7 +80,7 @@ def test_a_hanging_server_costs_two_time_outs_and_no_more() -> None:
     with scripted_server(["hang"] * 5) as (url, requests):
         client = LabelStudioClient(url, "ab" * 20, rng=Random(1), sleep=lambda seconds: None, read_timeout_s=1.0)
 
-        with pytest.raises(LabelStudioUnavailableError, match="time-out"):
+        with pytest.raises(LabelStudioUnavailableError, match="timeout"):
             client.users()
 
     assert len(requests) == 2

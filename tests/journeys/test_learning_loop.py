@@ -71,7 +71,7 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
     expect(page.get_by_text(f"{challenger} is now the champion", exact=False).first).to_be_visible()
     after = models(desk, "verifier")
     assert (after["champion"]["model_id"], after["previous"]["model_id"]) == (challenger, before["model_id"])
-    judged = eventually(lambda: ended(desk, "verify", but=sample["verification_run"]), "the queue is judged anew")
+    judged = eventually(lambda: ended(desk, "verify", but=sample["verification_run"]), "the queue is judged again")
     assert judged["result"]["verifier_version"] == after["champion"]["version"]
 
     # Refresh the generator from the page, in the smallest sizes; it ends with the comparison on the same questions.
@@ -92,7 +92,7 @@ def test_labels_make_the_verifier_and_the_generator_better_and_a_lead_decides(
 
     # Compare, promote, and take both back.
     page.goto(f"{desk.url}/models?model={generator}")
-    expect(page.get_by_text("accepted a 1,000 tokens", exact=False).first).to_be_visible()
+    expect(page.get_by_text("accepted per 1,000 tokens", exact=False).first).to_be_visible()
     page.get_by_label("Reason (kept in the history)").first.fill("a trial")
     page.get_by_role("button", name="Promote to champion").click()
     expect(page.get_by_text(f"{generator} is now the champion", exact=False).first).to_be_visible()

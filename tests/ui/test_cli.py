@@ -111,14 +111,14 @@ def test_runs_can_be_listed_shown_and_read(sagedesk: Sagedesk, stocked: None) ->
     assert shown.json["variant"]["recipe"]["backend"] == "rules"
     assert log.json["run_id"] == run_id
     assert (resumed.status, resumed.out) == (1, "")
-    assert "only a lost, failed, cancelled or away one can be resumed" in resumed.err
+    assert "only a lost, failed, cancelled or away run can be resumed" in resumed.err
 
 
 def test_a_known_error_is_one_line_and_status_1(sagedesk: Sagedesk) -> None:
     answer = sagedesk("run", "show", "r_nowhere")
 
     assert answer.status == 1
-    assert answer.err == "sagedesk: no run 'r_nowhere'; `sagedesk run list` shows all\n"
+    assert answer.err == "sagedesk: no run 'r_nowhere'; `sagedesk run list` shows all runs\n"
 
 
 @pytest.mark.parametrize("arguments", [("run", "show"), ("nonsense",), ("run", "list", "--limit", "many")])
@@ -294,7 +294,9 @@ def test_the_doctor_says_what_is_well_and_what_to_do(
 
     by_level = {finding["subject"]: finding for finding in ill.json if finding["level"] == "fail"}
     assert ill.status == 1
-    assert [finding["advice"] for finding in by_level.values()] == ["stop what uses it or set SAGEDESK_PORT to another"]
+    assert [finding["advice"] for finding in by_level.values()] == [
+        "stop what uses it, or set SAGEDESK_PORT to another port"
+    ]
     assert well.status == 0
     assert {"store", "verifier", "sync", "disk"} <= {finding["subject"] for finding in well.json}
 
@@ -315,7 +317,7 @@ def test_the_doctor_looks_at_an_empty_place_and_leaves_it_empty(sagedesk: Sagede
 def test_the_doctor_tells_where_the_running_desk_is(sagedesk: Sagedesk, served: str) -> None:
     answer = sagedesk("doctor", "--json")
 
-    assert next(finding for finding in answer.json if finding["subject"] == "desk")["detail"] == f"runs at {served}"
+    assert next(finding for finding in answer.json if finding["subject"] == "desk")["detail"] == f"running at {served}"
     assert {"store", "sync"} <= {finding["subject"] for finding in answer.json}
 
 

@@ -124,7 +124,7 @@ def _champion(settings: Settings, verifier: VerifierChoice) -> RegisteredModel:
         raise NotFoundError(NO_VERIFIER)
     if verifier == "feature" and champion.kind != "feature":
         raise InputError(
-            f"the champion is a {champion.kind} verifier; use `champion`, or name a feature verifier's folder"
+            f"the champion is an {champion.kind} verifier; use `champion`, or name a feature verifier's folder"
         )
     return champion
 

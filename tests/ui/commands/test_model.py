@@ -131,7 +131,7 @@ def test_a_running_desk_answers_as_the_store_does(served: str, desk: Desk, saged
     shown = sagedesk("model", "show", other.model_id, "--json")
 
     assert promoted.json["aliases"] == ["champion"], promoted.err
-    assert (refused.status, "champion already" in refused.err) == (1, True)
+    assert (refused.status, "already the champion" in refused.err) == (1, True)
     assert scheduled.json[0]["after_decisions"] == 5
     assert [it["note"] for it in shown.json["sign_offs"]] == ["better"]
 

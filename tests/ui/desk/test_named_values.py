@@ -19,5 +19,5 @@ def test_no_pair_is_no_mapping() -> None:
 
 @pytest.mark.parametrize("pair", ["learning_rate", "=1e-5", "learning_rate=", ""])
 def test_a_pair_without_a_name_or_a_value_is_refused(pair: str) -> None:
-    with pytest.raises(InputError, match=f"--sft {pair!r}: write NAME=VALUE"):
+    with pytest.raises(InputError, match=f"--sft {pair!r} is not of the form NAME=VALUE"):
         named_values([pair], where="--sft")

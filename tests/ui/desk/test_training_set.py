@@ -65,10 +65,10 @@ def test_each_reason_to_leave_a_label_out_is_said_in_words(people: LabelledStore
 
     assert found.left_out == {
         "skipped": 1,
-        "people disagree and no lead has settled it": 1,
+        "people disagree, and no lead has decided yet": 1,
         INCOMPLETE: 2,
         "deleted": 1,
-        "decided in bulk without looking": 1,
+        "decided in bulk, without individual review": 1,
         KEPT_FOR_JUDGING: 1,
         SEEN_AT_THE_GATE: 1,
     }

@@ -100,7 +100,7 @@ def test_a_training_that_runs_is_shown_with_its_share_and_the_way_to_it(desk: De
 def test_a_generator_that_cannot_be_trained_says_why_at_its_button(desk: Desk) -> None:
     drawn = page("training", desk, LEA, role="generator")
 
-    assert "No verifier is in use, so nothing can be rewarded; train one first." in shown(drawn)
+    assert "No verifier is in use, which GRPO needs as its reward; train one first." in shown(drawn)
     assert start_button(drawn).disabled
 
 

@@ -188,9 +188,9 @@ def test_a_verification_shows_a_row_a_dimension_and_a_column_an_outcome(desk: De
 
     wire = sent(page("runs", desk, LEA))
 
-    rows = re.findall(r"<tr><td[^>]*>(Type consistency|Answer uniqueness|all three)</td>(.*?)</tr>", wire)
+    rows = re.findall(r"<tr><td[^>]*>(Type consistency|Answer uniqueness|Validity \(all three\))</td>(.*?)</tr>", wire)
     cells = {name: re.findall(r">(\d+)<", row) for name, row in rows}
-    assert list(cells) == ["Type consistency", "Answer uniqueness", "all three"]
+    assert list(cells) == ["Type consistency", "Answer uniqueness", "Validity (all three)"]
     assert cells["Type consistency"] == ["78", "11", "2"]
     assert "AU no" not in wire
 

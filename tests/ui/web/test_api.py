@@ -38,7 +38,7 @@ def test_health_needs_no_token(served: str) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("call/nonsense", {}, 404, "known are"),
+        ("call/nonsense", {}, 404, "use one of"),
         ("call/run.show", {}, 400, "'run_id' is missing"),
         ("call/run.show", {"run_id": "r_1", "x": 1}, 400, "unknown argument 'x'"),
         ("call/run.list", {"limit": "many"}, 400, "'limit'"),

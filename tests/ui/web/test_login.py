@@ -155,7 +155,7 @@ def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(
     refused = client.post("/login", data=fields)
 
     assert refused.status_code == 401
-    assert "name or password is wrong" in refused.text
+    assert "wrong name or password" in refused.text
 
 
 def test_guessing_is_throttled_by_name_and_by_address(desk: Desk, client: TestClient) -> None:

@@ -71,7 +71,7 @@ def test_generated_variants_are_verified_and_queued_and_blind_ones_show_no_verdi
         entries = [QueueTable(connection).find(item.variant.variant_id) for item in to_ana.items]
     assert {entry.is_blind for entry in entries if entry is not None} == {True}
 
-    with pytest.raises(NotFoundError, match="no variant left to verify"):
+    with pytest.raises(NotFoundError, match="no variants left to verify"):
         verification.start_verification(desk, OPERATOR)
     again = generation.start_generation(desk, OPERATOR, backend="rules", types=["reverse"], seed=5)
     again = desk.supervisor.wait(again.run_id, timeout_s=60)
@@ -142,10 +142,10 @@ def test_the_overview_counts_what_is_left_to_verify(desk: Desk, sample: list[Var
 @pytest.mark.parametrize(
     ("narrowed", "refusal", "words"),
     [
-        ({"variant_ids": ["v_none"]}, NotFoundError, "there is no variant v_none"),
+        ({"variant_ids": ["v_none"]}, NotFoundError, "no variant v_none"),
         ({"run_id": "r_none"}, NotFoundError, "no run 'r_none'"),
         ({"limit": 0}, InputError, "1 to 10,000,000 variants"),
-        ({"verifier": "oracle"}, InputError, "use a verifier of"),
+        ({"verifier": "oracle"}, InputError, "as the verifier"),
     ],
 )
 def test_a_verification_of_nothing_says_what_is_wrong(

@@ -27,7 +27,8 @@ def test_an_upload_keeps_only_the_last_part_of_its_name(desk: Desk, name: str, k
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"), [("x.zip", b"PK", "not read"), ("x.csv", b"", "empty"), ("..", b"x", "not read")]
+    ("name", "content", "words"),
+    [("x.zip", b"PK", "not supported"), ("x.csv", b"", "empty"), ("..", b"x", "not supported")],
 )
 def test_an_upload_that_cannot_be_read_is_refused(desk: Desk, name: str, content: bytes, words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -39,7 +40,7 @@ def test_an_upload_that_cannot_be_read_is_refused(desk: Desk, name: str, content
 def test_an_upload_that_the_disk_does_not_take_is_one_clear_line(desk: Desk) -> None:
     (desk.settings.state / "uploads").write_text("a file where the folder should be")
 
-    with pytest.raises(SetupError, match=r"upload 'x\.csv' cannot be kept in"):
+    with pytest.raises(SetupError, match=r"upload 'x\.csv' cannot be stored in"):
         keep_upload(desk, OPERATOR, name="x.csv", content=b"question\n")
 
 

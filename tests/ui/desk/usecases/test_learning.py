@@ -47,7 +47,7 @@ def test_a_first_verifier_learns_from_the_samples_labels(idle: Desk) -> None:
 def test_two_clicks_are_one_training_and_the_second_is_told_which(idle: Desk) -> None:
     run = retrain_verifier(idle, LEA)
 
-    with pytest.raises(ConflictError, match=rf"trained already by run {run.run_id} \(queued\)"):
+    with pytest.raises(ConflictError, match=rf"already being trained by run {run.run_id} \(queued\)"):
         retrain_verifier(idle, LEA)
     with idle.store.read() as connection:
         started = [it for it in AuditTable(connection).recent() if it.action == "verifier.retrain"]
@@ -92,17 +92,17 @@ def test_a_language_model_is_told_its_method_and_base(idle: Desk, tmp_path: Path
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"kind": "oracle"}, "use a kind of feature, language"),
-        ({"method": "guess"}, "a method of era, ira"),
+        ({"kind": "oracle"}, "use feature or language as the kind"),
+        ({"method": "guess"}, "era or ira as the method"),
         ({"seed": -1}, "use 0 to"),
         ({"lora_rank": 0}, "lora_rank 0"),
         ({"max_labels": 0}, "max_labels 0"),
         ({"target_precision": 1.0}, "target precision 1.0"),
-        ({"sft": {"learning_rate": 1e-4}}, "need a language model"),
-        ({"base_model": "/models/base"}, "need a language model"),
-        ({"compare_methods": True}, "need a language model"),
+        ({"sft": {"learning_rate": 1e-4}}, "are for language models"),
+        ({"base_model": "/models/base"}, "are for language models"),
+        ({"compare_methods": True}, "are for language models"),
         ({"kind": "language", "base_model": "no folder"}, "no such folder"),
-        ({"kind": "language", "sft": {"hub_token": "t"}}, "hub_token: settings are kept in the open"),
+        ({"kind": "language", "sft": {"hub_token": "t"}}, "hub_token: settings are stored in plain text"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_starts(
@@ -117,14 +117,14 @@ def test_a_setting_that_cannot_be_is_refused_before_anything_starts(
 
 @pytest.mark.usefixtures("stocked")
 def test_a_refresh_without_a_verifier_says_what_to_do(idle: Desk) -> None:
-    with pytest.raises(ConflictError, match="no verifier is trained yet"):
+    with pytest.raises(ConflictError, match="no verifier has been trained yet"):
         refresh_generator(idle, LEA)
 
 
 def test_a_refresh_with_nothing_to_practise_on_is_refused_in_one_line(idle: Desk, tmp_path: Path) -> None:
     promote(idle.settings.models, "verifier", registered_verifier(idle, tmp_path / "a", 0.6).model_id)
 
-    with pytest.raises(ConflictError, match="the generator cannot be trained now: no question to practise on"):
+    with pytest.raises(ConflictError, match="the generator cannot be trained now: no questions for GRPO"):
         refresh_generator(idle, LEA)
 
 
@@ -157,7 +157,7 @@ def test_a_refresh_starts_from_the_generator_in_use_and_is_rewarded_by_the_champ
     assert (settings.grpo.vllm.mode, settings.grpo.vllm.url) == ("server", "http://gpu:8000")
     assert settings.comparison.questions == 3
     assert run.settings["parent"] == generator.model_id
-    with pytest.raises(ConflictError, match=f"a generator is being trained already by run {run.run_id}"):
+    with pytest.raises(ConflictError, match=f"a generator is already being trained by run {run.run_id}"):
         refresh_generator(idle, LEA)
     retrain_verifier(idle, LEA)  # of another role
 
@@ -228,15 +228,15 @@ def test_a_damaged_verifier_rewards_nothing(idle: Desk, tmp_path: Path) -> None:
         ({"group_size": 1}, "group_size 1"),
         ({"sft_epochs": 0}, "sft_epochs 0"),
         ({"skip_sft": True, "grpo_steps": 0}, "nothing would be trained"),
-        ({"vllm": "server"}, "vllm_url with `server` alone"),
-        ({"vllm_url": "http://gpu:8000"}, "vllm_url with `server` alone"),
+        ({"vllm": "server"}, "vllm_url only with `server`"),
+        ({"vllm_url": "http://gpu:8000"}, "vllm_url only with `server`"),
         ({"vllm": "server", "vllm_url": "http://me:secret@gpu:8000"}, "without a password"),
         ({"vllm": "server", "vllm_url": "file:///etc/passwd"}, "http://HOST:PORT"),
         ({"vllm": "perhaps"}, "off, colocate, server"),
         ({"comparison_questions": 0}, "comparison_questions 0"),
-        ({"sft": {"hub_token": "secret"}}, "hub_token: settings are kept in the open"),
-        ({"grpo": {"push_to_hub_token": "secret"}}, "push_to_hub_token: settings are kept in the open"),
-        ({"grpo": {"model_init_kwargs": {"API_KEY": "secret"}}}, "API_KEY: settings are kept in the open"),
+        ({"sft": {"hub_token": "secret"}}, "hub_token: settings are stored in plain text"),
+        ({"grpo": {"push_to_hub_token": "secret"}}, "push_to_hub_token: settings are stored in plain text"),
+        ({"grpo": {"model_init_kwargs": {"API_KEY": "secret"}}}, "API_KEY: settings are stored in plain text"),
         ({"grpo": {"vllm_server_base_url": "http://me:secret@gpu:8000"}}, "without a password"),
     ],
 )

@@ -105,7 +105,7 @@ def test_one_that_was_compared_with_an_earlier_champion_alone_is_refused(
     compared(desk, other, champion.model_id, "passes")
     promote(desk.settings.models, "verifier", third.model_id)
 
-    with pytest.raises(ConflictError, match=f"champion of now.*sagedesk model compare {other.model_id}"):
+    with pytest.raises(ConflictError, match=f"current champion.*sagedesk model compare {other.model_id}"):
         promote_model(desk, LEA, model_id=other.model_id, note="better")
 
     assert champion_of(desk) == third.model_id
@@ -163,7 +163,7 @@ def test_a_flipped_bit_keeps_a_model_from_being_promoted_or_gone_back_to_and_the
 def test_a_champion_is_not_promoted_again_and_what_is_not_there_is_told(
     desk: Desk, pair: tuple[RegisteredModel, RegisteredModel]
 ) -> None:
-    with pytest.raises(ConflictError, match="champion already"):
+    with pytest.raises(ConflictError, match="already the champion"):
         promote_model(desk, LEA, model_id=pair[0].model_id, note="again", despite_gate=True)
     with pytest.raises(NotFoundError, match="model list"):
         promote_model(desk, LEA, model_id="0123456789abcdef", note="again", despite_gate=True)
@@ -202,7 +202,7 @@ def test_a_generator_needs_its_comparison_and_goes_back_to_none(desk: Desk, tmp_
     blind = registered_generator(desk, tmp_path / "a", "never-compared")
     compared_one = registered_generator(desk, tmp_path / "b", "compared", comparison=comparison_report())
 
-    with pytest.raises(ConflictError, match="never compared"):
+    with pytest.raises(ConflictError, match="no comparison with its predecessor"):
         promote_model(desk, LEA, model_id=blind.model_id, note="looks good")
     promote_model(desk, LEA, model_id=compared_one.model_id, note="accepts more")
     back = rollback_model(desk, LEA, role="generator", note="writes nonsense")

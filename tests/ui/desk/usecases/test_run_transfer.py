@@ -119,7 +119,7 @@ def test_a_run_for_elsewhere_is_away_from_the_start_and_nothing_starts_it_here(h
     home.desk.supervisor.poll()
 
     assert home.state(run) == "away"
-    assert "waits to be exported" in home.desk.supervisor.get(run.run_id).message
+    assert "waiting to be exported" in home.desk.supervisor.get(run.run_id).message
 
 
 def test_a_training_that_is_away_is_the_one_of_its_role(home: Home) -> None:
@@ -437,7 +437,7 @@ def test_an_export_goes_only_where_nothing_is(home: Home, tmp_path: Path) -> Non
     run = home.submit()
     (tmp_path / "taken.tar").touch()
 
-    with pytest.raises(ConflictError, match="is there already"):
+    with pytest.raises(ConflictError, match="already exists"):
         home.export(run, tmp_path / "taken.tar")
 
     (tmp_path / "place").mkdir()
@@ -462,7 +462,7 @@ def test_a_run_that_works_or_is_done_is_not_exported(home: Home, tmp_path: Path)
 def test_an_import_stays_where_its_files_are(home: Home, tmp_path: Path) -> None:
     run = home.submit("import")
 
-    with pytest.raises(InputError, match="reads files of this machine"):
+    with pytest.raises(InputError, match="reads files on this machine"):
         home.export(run, tmp_path / "out")
 
 
@@ -473,7 +473,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing_and_the_run_as_it_was(
     run = home.submit()
     (tmp_path / "file").touch()
 
-    with pytest.raises(JobError, match=r"exporting run .* free room or name another"):
+    with pytest.raises(JobError, match=r"exporting run .* free disk space, or name another target"):
         home.export(run, tmp_path / "file" / name)
 
-    assert "waits to be exported" in home.desk.supervisor.get(run.run_id).message
+    assert "waiting to be exported" in home.desk.supervisor.get(run.run_id).message

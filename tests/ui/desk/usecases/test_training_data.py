@@ -60,7 +60,7 @@ def label_many(people: LabelledStore, questions: int = 24) -> None:
 
 def too_few(labels: int, *, of: int) -> str:
     return (
-        f"{labels} blind labels of {of} gate questions: below 20 labels of 5 questions the comparison cannot say which "
+        f"{labels} blind labels on {of} gate questions: with fewer than 20 on 5 questions the gate cannot say which "
         "verifier is better"
     )
 
@@ -277,8 +277,8 @@ def test_the_preview_counts_what_the_run_then_gets_and_keeps_nothing(desk: Desk)
     assert found.sources == (SourceCount("sample", 214), SourceCount("annotations", 54))
     assert sum(kind.labels for kind in found.types) == found.labels
     assert {reason.reason: reason.labels for reason in found.left_out} == {
-        "gate question (kept for judging)": 12,
-        "gate question labelled with the verdict in sight (judges nothing, teaches nothing)": 6,
+        "gate question (reserved for the gate)": 12,
+        "gate question labelled with the verdicts visible (used for neither the gate nor training)": 6,
     }
     assert (found.first_labels, found.first_labels_kept) == (214, 214)
     assert found.blockers == ()
@@ -293,13 +293,13 @@ def test_an_empty_desk_can_train_its_first_verifier_and_no_generator(desk: Desk)
     assert verifier.labels == 214
     assert verifier.warnings == (
         too_few(0, of=0),
-        "no labels in validation: a language model has nothing that tells it when to stop",
-        "no labels in calibration: probabilities are set right by cross-validation alone",
+        "no validation labels: a language model cannot use early stopping",
+        "no calibration labels: probabilities are calibrated only by cross-validation",
     )
     assert generator.blockers == (
-        "no verifier is in use, so nothing can be rewarded; train one first",
-        "no question to practise on; import questions",
-        "no question is held out for the comparison; import more questions",
+        "no verifier is in use, which GRPO needs as its reward; train one first",
+        "no questions for GRPO; import more",
+        "no held-out questions for the comparison; import more",
     )
     assert len(generator.types) == 7
     assert all(isinstance(kind, TypeCount) and kind.accepted > 0 for kind in generator.types)
@@ -355,8 +355,8 @@ def test_a_training_that_goes_on_hinders_the_next_of_its_role_wherever_it_runs(d
     verifier = preview_training(desk, OPERATOR, role="verifier")
     generator = preview_training(desk, OPERATOR, role="generator")
 
-    assert verifier.blockers == ("a training of the verifier is going on; wait for it or cancel it",)
-    assert generator.blockers[0] == "a training of the generator is going on; wait for it or cancel it"
+    assert verifier.blockers == ("the verifier is already being trained; wait for that run or cancel it",)
+    assert generator.blockers[0] == "the generator is already being trained; wait for that run or cancel it"
 
 
 def test_without_a_rejected_variant_of_the_newest_generator_a_lead_is_warned(desk: Desk) -> None:
@@ -372,16 +372,16 @@ def test_without_a_rejected_variant_of_the_newest_generator_a_lead_is_warned(des
     after = preview_training(desk, OPERATOR, role="verifier")
 
     assert before.current_generator_negatives == 0
-    assert any("nobody has rejected a variant of the newest generator (rules new)" in text for text in before.warnings)
+    assert any("no rejected variant from the newest generator (rules new)" in text for text in before.warnings)
     assert after.current_generator_negatives == 1
-    assert not any("nobody has rejected" in text for text in after.warnings)
+    assert not any("no rejected variant" in text for text in after.warnings)
 
 
 def test_a_limit_is_counted_too_and_one_that_is_too_low_is_refused(desk: Desk) -> None:
     found = preview_training(desk, OPERATOR, role="verifier", max_labels=100)
 
     assert (found.labels, found.first_labels, found.first_labels_kept) == (100, 214, 100)
-    assert [(it.reason, it.labels) for it in found.left_out] == [("over the most labels that were asked for", 114)]
+    assert [(it.reason, it.labels) for it in found.left_out] == [("over the maximum number of labels", 114)]
     with pytest.raises(InputError, match="65 of the 214 first labels are always kept"):
         preview_training(desk, OPERATOR, role="verifier", max_labels=64)
 

@@ -104,11 +104,11 @@ def test_a_choice_that_does_not_fit_says_what_does(idle: Desk, tmp_path: Path, q
         start_verification(idle, OPERATOR)
     champion = language_champion(idle, tmp_path / "b")
 
-    with pytest.raises(InputError, match="the champion is no other model"):
+    with pytest.raises(InputError, match="the champion takes no model"):
         start_verification(idle, OPERATOR, model=str(tmp_path))
-    with pytest.raises(InputError, match="the champion judges by ira"):
+    with pytest.raises(InputError, match="the champion is an ira verifier"):
         start_verification(idle, OPERATOR, verifier="feature")
-    with pytest.raises(InputError, match="make it champion"):
+    with pytest.raises(InputError, match="champion"):
         start_verification(idle, OPERATOR, verifier="feature", model=str(tmp_path / "b"))
     with pytest.raises(ModelError):
         start_verification(idle, OPERATOR, verifier="feature", model=str(tmp_path / "nowhere"))
