@@ -64,7 +64,7 @@ def test_a_password_set_after_the_link_opens_the_desk_from_then_on(console: Cons
     again.get_by_label("Account").fill("ana")
     again.get_by_label("Password").fill("wrong horse 9")
     again.get_by_role("button", name="Sign in").click()
-    expect(again.get_by_role("alert")).to_contain_text("name or password is wrong")
+    expect(again.get_by_role("alert")).to_contain_text("wrong name or password")
     again.get_by_label("Password").fill("correct horse 9")
     again.get_by_role("button", name="Sign in").click()
 
