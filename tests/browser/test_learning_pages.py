@@ -59,7 +59,9 @@ def test_the_role_stays_in_the_address_and_a_refusal_stands_beside_its_button(co
     page.reload()
 
     expect(button(page, "Train the generator")).to_be_disabled()
-    expect(page.get_by_text("No verifier is in use, which GRPO needs as its reward; train one first.").last).to_be_visible()
+    expect(
+        page.get_by_text("No verifier is in use, which GRPO needs as its reward; train one first.").last
+    ).to_be_visible()
 
 
 def test_the_charts_of_a_run_grow_while_it_works(console: Console) -> None:

@@ -31,7 +31,7 @@ def list_(as_json: AsJson = False) -> None:
         emit_json(found)
         return
     emit_table(
-        ("model", "role", "version", "kind", "alias", "at hand", "folder"),
+        ("model", "role", "version", "kind", "alias", "files here", "folder"),
         [
             (it.model_id or "-", it.role, it.version, it.kind, it.aliases or None, it.is_at_hand, it.folder)
             for it in found
