@@ -138,11 +138,6 @@ class LabelStudioSync:
         with self._step() as parts:
             return push_tasks(parts, variant_ids)
 
-    def push_outbox(self) -> int:
-        """Sends the labels that are due; returns how many arrived. Raises LabelStudioError."""
-        with self._step() as parts:
-            return push_outbox(parts)
-
     def pull_delta(self) -> IngestCounts:
         """Ingests changes. Raises LabelStudioError."""
         counts = IngestCounts()
